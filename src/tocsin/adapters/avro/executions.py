@@ -1,0 +1,171 @@
+"""Executions, reports and events as Avro.
+
+All three begin with the same head, and the head with the three numbers that change from dispatch to dispatch
+(attempt, token, losses). So a dispatch is made by putting three varints into a finished record, and a report's head
+becomes an event's head without being decoded.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
+from tocsin.domain.targets import HttpTarget, Target
+
+_STAMPED_FIELDS = 3
+
+
+def zigzag_varint(number: int) -> bytes:
+    """Return a non-negative integer as Avro writes an int or long."""
+    n = number << 1
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def _end_of_stamp(execution: bytes) -> int:
+    """Return where the three stamped varints of a record end."""
+    at = HEADER_BYTES
+    for _ in range(_STAMPED_FIELDS):
+        while execution[at] & 0x80:
+            at += 1
+        at += 1
+    return at
+
+
+def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
+    """Decode the head of a record that begins with one, and return its bytes too."""
+    buffer = BytesIO(value)
+    buffer.seek(HEADER_BYTES)
+    try:
+        head: Any = fastavro.schemaless_reader(buffer, head_schema(), None)
+    except Exception as error:
+        raise Undecodable(f"has a damaged head: {type(error).__name__}: {error}") from error
+    return AttemptHead(*head.values()), value[HEADER_BYTES : buffer.tell()]
+
+
+def _encode_after_head(name: str, head_bytes: bytes, tail: dict[str, Any]) -> bytes:
+    buffer = BytesIO()
+    buffer.write(record_type(name).prefix)
+    buffer.write(head_bytes)
+    fastavro.schemaless_writer(buffer, record_tail(name), tail)
+    return buffer.getvalue()
+
+
+def _head_bytes(head: AttemptHead) -> bytes:
+    buffer = BytesIO()
+    fastavro.schemaless_writer(buffer, head_schema(), head._asdict())
+    return buffer.getvalue()
+
+
+def _error_to_avro(error: AttemptError | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {"error_class": error.error_class, "message": error.message, "status": error.status}
+
+
+class AvroExecutionCodec:
+    """Fulfils ``ports.codec.ExecutionCodec``."""
+
+    def encode_execution(self, head: AttemptHead, target: Target) -> bytes:
+        return record_type("Execution").encode(
+            {
+                "head": head._asdict(),
+                "target": {
+                    "type": target.type,
+                    "url": target.url,
+                    "method": target.method,
+                    "headers": dict(target.headers),
+                    "body": target.body,
+                    "timeout_s": target.timeout_s,
+                },
+            }
+        )
+
+    def stamp(self, attempt: int, token: int, losses: int) -> bytes:
+        return zigzag_varint(attempt) + zigzag_varint(token) + zigzag_varint(losses)
+
+    def restamp(self, execution: bytes, stamp: bytes) -> bytes:
+        return execution[:HEADER_BYTES] + stamp + execution[_end_of_stamp(execution) :]
+
+    def decode_execution(self, value: bytes | None) -> Execution:
+        record = record_type("Execution").decode(value)
+        assert value is not None
+        head = AttemptHead(**record["head"])
+        target = record["target"]
+        if target["type"] != HttpTarget.type or not target["url"]:
+            raise Undecodable(f"has a target of the unknown type {target['type']!r}")
+        return Execution(
+            head,
+            _split_head(value)[1],
+            HttpTarget(
+                target["url"],
+                target["method"] or "POST",
+                target["headers"] or {},
+                target["body"],
+                target["timeout_s"] or 30.0,
+            ),
+        )
+
+    def decode_head(self, value: bytes | None) -> AttemptHead:
+        if value is None or len(value) < HEADER_BYTES:
+            raise Undecodable("is too short for an execution")
+        return _split_head(value)[0]
+
+    def is_head_of(self, head_bytes: bytes, execution: bytes) -> bool:
+        # A head says itself where it ends, so no head is the beginning of a longer one.
+        return execution.startswith(head_bytes, HEADER_BYTES)
+
+    def encode_report(self, report: AttemptReport) -> bytes:
+        return _encode_after_head(
+            "AttemptReport",
+            report.head_bytes,
+            {
+                "kind": str(report.kind),
+                "worker_id": report.worker_id,
+                "started_at": report.started_at,
+                "finished_at": report.finished_at,
+                "redelivered": report.redelivered,
+                "error": _error_to_avro(report.error),
+                "result": report.result,
+            },
+        )
+
+    def decode_report(self, value: bytes | None) -> AttemptReport:
+        record = record_type("AttemptReport").decode(value)
+        head = AttemptHead(**record.pop("head"))
+        error = record.pop("error")
+        return AttemptReport(head, _head_bytes(head), error=AttemptError(**error) if error else None, **record)
+
+    def encode_event(self, head_bytes: bytes, event: ExecutionEvent) -> bytes:
+        return _encode_after_head(
+            "ExecutionEvent",
+            head_bytes,
+            {
+                "state": str(event.state),
+                "published_at": event.published_at,
+                "decided_at": event.decided_at,
+                "attempt_state": event.attempt_state,
+                "reason": event.reason,
+                "started_at": event.started_at,
+                "finished_at": event.finished_at,
+                "worker_id": event.worker_id,
+                "redelivered": event.redelivered,
+                "error": _error_to_avro(event.error),
+                "result": event.result,
+            },
+        )
+
+    def decode_event(self, value: bytes | None) -> ExecutionEvent:
+        record = record_type("ExecutionEvent").decode(value)
+        head = AttemptHead(**record.pop("head"))
+        error = record.pop("error")
+        return ExecutionEvent(head, error=AttemptError(**error) if error else None, **record)

@@ -1,0 +1,24 @@
+"""Heartbeats and dead letters as Avro."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from tocsin.adapters.avro.schemas import record_type
+from tocsin.domain.fleet import DeadLetter, Heartbeat
+
+
+class AvroFleetCodec:
+    """Fulfils ``ports.codec.FleetCodec``."""
+
+    def encode_heartbeat(self, heartbeat: Heartbeat) -> bytes:
+        return record_type("Heartbeat").encode(asdict(heartbeat))
+
+    def decode_heartbeat(self, value: bytes | None) -> Heartbeat:
+        return Heartbeat(**record_type("Heartbeat").decode(value))
+
+    def encode_dead_letter(self, letter: DeadLetter) -> bytes:
+        return record_type("DeadLetter").encode(asdict(letter))
+
+    def decode_dead_letter(self, value: bytes | None) -> DeadLetter:
+        return DeadLetter(**record_type("DeadLetter").decode(value))

@@ -1,0 +1,127 @@
+"""Commands, outcomes and jobs as Avro; commands also as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from tocsin.adapters.avro.schemas import record_type
+from tocsin.domain.commands import Command, CommandOutcome
+from tocsin.domain.definitions import JobDefinition, parse, to_mapping
+from tocsin.domain.entries import EntryKey
+from tocsin.domain.errors import Fault, InvalidInput, Undecodable
+from tocsin.domain.jobs import Job, JobState
+
+
+def _definition_to_avro(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Avro has no free-form JSON: metadata travels as JSON text, a structured body as the text that will be sent."""
+    record = dict(mapping)
+    if record.get("metadata") is not None:
+        record["metadata"] = orjson.dumps(record["metadata"]).decode()
+    return record
+
+
+def _definition_from_avro(record: Mapping[str, Any]) -> dict[str, Any]:
+    mapping = _without_nulls(record)
+    if isinstance(mapping.get("metadata"), str):
+        try:
+            mapping["metadata"] = orjson.loads(mapping["metadata"])
+        except orjson.JSONDecodeError as error:
+            raise Undecodable(f"definition.metadata is not JSON: {error}") from error
+    return mapping
+
+
+def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_nulls(value) if isinstance(value, Mapping) else value
+        for name, value in record.items()
+        if value is not None
+    }
+
+
+class AvroJobCodec:
+    """Fulfils ``ports.codec.JobCodec``."""
+
+    def encode_command(self, command: Command) -> bytes:
+        definition = command.definition
+        return record_type("JobCommand").encode(
+            {
+                "kind": str(command.kind),
+                "command_id": command.command_id,
+                "job_id": command.job_id,
+                "tenant_id": command.tenant_id,
+                "reply_partition": command.reply_partition,
+                "definition": None if definition is None else _definition_to_avro(definition),
+            }
+        )
+
+    def decode_command(self, value: bytes | None) -> Command:
+        record = record_type("JobCommand").decode(value)
+        if record["definition"] is not None:
+            record["definition"] = _definition_from_avro(record["definition"])
+        return Command(**record)
+
+    def encode_outcome(self, outcome: CommandOutcome) -> bytes:
+        return record_type("CommandOutcome").encode(
+            {
+                "command_id": outcome.command_id,
+                "kind": outcome.kind,
+                "job_id": outcome.job_id,
+                "tenant_id": outcome.tenant_id,
+                "accepted": outcome.accepted,
+                "detail": str(outcome.detail),
+                "decided_at": outcome.decided_at,
+                "faults": [
+                    {"field": f.field, "value": f.value, "problem": f.problem, "remedy": f.remedy}
+                    for f in outcome.faults
+                ],
+                "version": outcome.version,
+                "job": outcome.job,
+            }
+        )
+
+    def decode_outcome(self, value: bytes | None) -> CommandOutcome:
+        record = record_type("CommandOutcome").decode(value)
+        record["faults"] = tuple(Fault(**fault) for fault in record["faults"])
+        return CommandOutcome(**record)
+
+    def encode_job(self, job: Job) -> bytes:
+        return record_type("Job").encode(
+            {
+                "job_id": job.job_id,
+                "tenant_id": job.tenant_id,
+                "version": job.version,
+                "created_version": job.created_version,
+                "state": str(job.state),
+                "created_at": job.created_at,
+                "updated_at": job.updated_at,
+                "definition": _definition_to_avro(to_mapping(job.definition)),
+                "entry": None if job.entry is None else job.entry._asdict(),
+                "replaced": [key._asdict() for key in job.replaced],
+            }
+        )
+
+    def decode_job(self, value: bytes | None) -> Job:
+        record = record_type("Job").decode(value)
+        definition = self._stored_definition(record["definition"])
+        entry = record["entry"]
+        return Job(
+            job_id=record["job_id"],
+            tenant_id=record["tenant_id"],
+            version=record["version"],
+            created_version=record["created_version"],
+            state=JobState(record["state"]),
+            created_at=record["created_at"],
+            updated_at=record["updated_at"],
+            definition=definition,
+            entry=None if entry is None else EntryKey(**entry),
+            replaced=tuple(EntryKey(**key) for key in record["replaced"]),
+        )
+
+    def _stored_definition(self, record: Mapping[str, Any]) -> JobDefinition:
+        try:
+            return parse(_definition_from_avro(record))
+        except InvalidInput as error:
+            raise Undecodable(f"holds a definition that is no longer valid: {error}") from error

@@ -1,0 +1,112 @@
+"""The shipped schemas, and the single-object encoding of the Avro specification.
+
+A record is written as ``C3 01``, the CRC-64-AVRO fingerprint of its schema (8 bytes, little endian) and its body.
+Readers look the writer's schema up by the fingerprint among the shipped ones, older versions included, so an
+upgraded process reads what its predecessors wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from io import BytesIO
+from typing import Any, Final
+
+import fastavro
+from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
+
+from tocsin.domain.errors import Undecodable
+from tocsin.resources import schemas_dir
+
+MAGIC: Final = b"\xc3\x01"
+HEADER_BYTES: Final = 10
+"""Magic and fingerprint; a record's body begins here."""
+
+
+def fingerprint_bytes(schema: Any) -> bytes:
+    """Return the 8 bytes by which single-object encoding names a schema."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+
+
+def without_logical_types(schema: Any) -> Any:
+    """Return a schema whose instants are plain integers; its encoding and fingerprint are the same.
+
+    fastavro makes a datetime of every ``timestamp-micros``, which costs more than all the rest of a record.
+    """
+    if isinstance(schema, dict):
+        if "logicalType" in schema:
+            return schema["type"]
+        return {name: without_logical_types(value) for name, value in schema.items()}
+    if isinstance(schema, list):
+        return [without_logical_types(item) for item in schema]
+    return schema
+
+
+class RecordType:
+    """One record type: writes with the current schema, reads every version that is shipped."""
+
+    def __init__(self, name: str, current: Any, history: list[Any]) -> None:
+        self.name = name
+        self.schema = parse_schema(without_logical_types(current))
+        self.prefix = MAGIC + fingerprint_bytes(current)
+        self._writers = {MAGIC + fingerprint_bytes(old): parse_schema(without_logical_types(old)) for old in history}
+        self._writers[self.prefix] = self.schema
+
+    def encode(self, record: dict[str, Any]) -> bytes:
+        buffer = BytesIO()
+        buffer.write(self.prefix)
+        fastavro.schemaless_writer(buffer, self.schema, record)
+        return buffer.getvalue()
+
+    def decode(self, value: bytes | None) -> dict[str, Any]:
+        """Read a record.
+
+        Raises:
+            Undecodable: the bytes are not a record of this type in any version we know.
+        """
+        if not value:
+            raise Undecodable(f"an empty value is not a {self.name}")
+        writer = self._writers.get(bytes(value[:HEADER_BYTES]))
+        if writer is None:
+            if value[:2] != MAGIC:
+                raise Undecodable(f"does not begin as a single-object encoded {self.name} does")
+            raise Undecodable(f"has the fingerprint of no known version of {self.name}")
+        buffer = BytesIO(value)
+        buffer.seek(HEADER_BYTES)
+        try:
+            reader = None if writer is self.schema else self.schema
+            record = fastavro.schemaless_reader(buffer, writer, reader)
+        except Exception as error:
+            # fastavro raises whatever its parsing runs into: EOFError, UnicodeDecodeError, IndexError, OverflowError, …
+            raise Undecodable(f"is a damaged {self.name}: {type(error).__name__}: {error}") from error
+        if not isinstance(record, dict) or buffer.read(1):
+            raise Undecodable(f"has bytes after the end of the {self.name}")
+        return record
+
+
+@cache
+def record_type(name: str) -> RecordType:
+    """Return the record type of a shipped schema: ``record_type("Execution")``."""
+    directory = schemas_dir()
+    current = json.loads((directory / f"{name}.avsc").read_text())
+    older = [json.loads(path.read_text()) for path in sorted((directory / "history").glob(f"{name}.*.avsc"))]
+    return RecordType(name, current, older)
+
+
+@cache
+def record_tail(name: str) -> Any:
+    """Return the schema of what follows the head in a record that begins with one.
+
+    Avro writes a record as its fields one after another, so head bytes and tail bytes make the whole.
+    """
+    schema = without_logical_types(json.loads((schemas_dir() / f"{name}.avsc").read_text()))
+    schema["fields"] = schema["fields"][1:]
+    return parse_schema(schema)
+
+
+@cache
+def head_schema() -> Any:
+    """Return the schema of the head that executions, reports and events share."""
+    schema = without_logical_types(json.loads((schemas_dir() / "Execution.avsc").read_text()))
+    head = dict(schema["fields"][0]["type"], namespace=schema["namespace"])
+    return parse_schema(head)

@@ -1,0 +1,28 @@
+"""What all Kafka clients here have in common: settings, each with its reason, and errors in our own words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tocsin.domain.errors import Unavailable
+
+
+def base_config(bootstrap_servers: str, client_id: str, extra: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return the settings that every client takes. ``extra`` holds the operator's (security and the like)."""
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "client.id": client_id,
+        # A broker that restarts is back within seconds; the default backs off to ten.
+        "reconnect.backoff.max.ms": 1_000,
+        # Otherwise librdkafka writes to stderr what we report in our own words.
+        "log_level": 3,
+        **(extra or {}),
+    }
+
+
+def unavailable(error: KafkaError | KafkaException) -> Unavailable:
+    """Translate a driver's error."""
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    return Unavailable("kafka", f"{inner.name()}: {inner.str()}" if isinstance(inner, KafkaError) else str(inner))

@@ -1,0 +1,51 @@
+"""Names of topics and groups, all under one prefix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The topics of one tocsin cluster."""
+
+    prefix: str = "tocsin."
+
+    @property
+    def commands(self) -> str:
+        return f"{self.prefix}commands"
+
+    @property
+    def reports(self) -> str:
+        return f"{self.prefix}reports"
+
+    @property
+    def outcomes(self) -> str:
+        return f"{self.prefix}outcomes"
+
+    @property
+    def jobs(self) -> str:
+        return f"{self.prefix}jobs"
+
+    @property
+    def events(self) -> str:
+        return f"{self.prefix}execution-events"
+
+    @property
+    def shard_state(self) -> str:
+        return f"{self.prefix}shard-state"
+
+    @property
+    def fleet(self) -> str:
+        return f"{self.prefix}fleet"
+
+    @property
+    def dead_letters(self) -> str:
+        return f"{self.prefix}dead-letters"
+
+    def executions(self, lane: str) -> str:
+        return f"{self.prefix}executions.{lane}"
+
+    def group(self, role: str) -> str:
+        """The consumer group of a role (``trigger``, ``projector``) or of a lane's workers (``worker.default``)."""
+        return f"{self.prefix}{role}"

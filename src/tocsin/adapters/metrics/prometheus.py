@@ -1,0 +1,155 @@
+"""All meters on one Prometheus registry."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class PrometheusMeter:
+    """Fulfils every port of ``ports.meters``; a process uses the part that its role needs."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        r = self.registry
+        self._lateness = Histogram(
+            "tocsin_lateness_seconds", "Commit of an execution after its due time", buckets=LATENESS_BUCKETS, registry=r
+        )
+        self._fired = Counter("tocsin_fired", "Executions committed", registry=r)
+        self._early = Counter("tocsin_early", "Executions committed before they were due; must stay 0", registry=r)
+        self._turn = Histogram(
+            "tocsin_turn_seconds", "Duration of an owner's transaction", buckets=DURATION_BUCKETS, registry=r
+        )
+        self._commands = Counter("tocsin_commands", "Commands decided", ["kind", "accepted"], registry=r)
+        self._completed = Counter("tocsin_completed", "Executions that ended", ["state"], registry=r)
+        self._stale = Counter("tocsin_stale_reports", "Reports under another than the current token", registry=r)
+        self._redelivered = Counter("tocsin_redelivered", "Attempts that may have run before", registry=r)
+        self._dead_letters = Counter("tocsin_dead_letters", "Dead letters written", ["kind"], registry=r)
+        self._cursor_age = Gauge(
+            "tocsin_cursor_age_seconds", "How far a shard's cursor is behind now", ["shard"], registry=r
+        )
+        self._unwritten = Gauge(
+            "tocsin_unwritten_turns", "Turns whose index writes are not acknowledged", ["shard"], registry=r
+        )
+        self._owned = Gauge("tocsin_shards_owned", "Shards owned by this process", registry=r)
+        self._started = Counter("tocsin_attempts_started", "Attempts started", ["redelivered"], registry=r)
+        self._attempts = Histogram(
+            "tocsin_attempt_seconds", "Duration of attempts", ["kind"], buckets=DURATION_BUCKETS, registry=r
+        )
+        self._reported = Counter("tocsin_reports_acknowledged", "Reports acknowledged by the log", registry=r)
+        self._running = Gauge("tocsin_attempts_running", "Attempts under way", registry=r)
+        self._unsettled = Gauge("tocsin_offsets_unsettled", "Records received and not settled", registry=r)
+        self._commit = Histogram(
+            "tocsin_offset_commit_seconds", "Duration of offset commits", buckets=DURATION_BUCKETS, registry=r
+        )
+        self._commits_refused = Counter("tocsin_offset_commits_refused", "Offset commits refused", registry=r)
+        self._undecodable = Counter(
+            "tocsin_undecodable_executions", "Execution records that could not be read", registry=r
+        )
+        self._projected = Counter("tocsin_projected", "Records filed into the views", ["kind"], registry=r)
+        self._lag = Gauge("tocsin_lag_records", "Records that a consumer has not handled yet", ["topic"], registry=r)
+        self._skipped = Counter("tocsin_projection_skipped", "Records that could not be read", ["kind"], registry=r)
+        self._requests = Histogram(
+            "tocsin_request_seconds",
+            "REST requests",
+            ["method", "route", "status"],
+            buckets=DURATION_BUCKETS,
+            registry=r,
+        )
+        self._pending = Gauge("tocsin_requests_waiting", "Requests waiting for an outcome", registry=r)
+
+    def fired(self, shard: int, lateness_s: list[float]) -> None:
+        self._fired.inc(len(lateness_s))
+        for lateness in lateness_s:
+            self._lateness.observe(lateness)
+            if lateness < 0:
+                self._early.inc()
+
+    def turn(self, duration_s: float, executions: int, commands: int, reports: int) -> None:
+        self._turn.observe(duration_s)
+
+    def command_decided(self, kind: str, accepted: bool) -> None:
+        self._commands.labels(kind, str(accepted).lower()).inc()
+
+    def completed(self, state: str, count: int) -> None:
+        self._completed.labels(state).inc(count)
+
+    def stale_reports(self, count: int) -> None:
+        self._stale.inc(count)
+
+    def redelivered(self, count: int) -> None:
+        self._redelivered.inc(count)
+
+    def dead_letters(self, kind: str, count: int) -> None:
+        self._dead_letters.labels(kind).inc(count)
+
+    def cursor_age(self, shard: int, age_s: float) -> None:
+        self._cursor_age.labels(shard).set(age_s)
+
+    def unwritten_turns(self, shard: int, count: int) -> None:
+        self._unwritten.labels(shard).set(count)
+
+    def owned(self, shards: int) -> None:
+        self._owned.set(shards)
+
+    def started(self, redelivered: bool) -> None:
+        self._started.labels(str(redelivered).lower()).inc()
+        if redelivered:
+            self._redelivered.inc()
+
+    def finished(self, kind: str, duration_s: float) -> None:
+        self._attempts.labels(kind).observe(duration_s)
+
+    def reported(self) -> None:
+        self._reported.inc()
+
+    def running(self, count: int) -> None:
+        self._running.set(count)
+
+    def unsettled(self, count: int) -> None:
+        self._unsettled.set(count)
+
+    def commit(self, duration_s: float, refused: bool) -> None:
+        self._commit.observe(duration_s)
+        if refused:
+            self._commits_refused.inc()
+
+    def undecodable(self) -> None:
+        self._undecodable.inc()
+
+    def projected(self, kind: str, count: int) -> None:
+        self._projected.labels(kind).inc(count)
+
+    def lag(self, topic: str, records: int) -> None:
+        self._lag.labels(topic).set(records)
+
+    def skipped(self, kind: str) -> None:
+        self._skipped.labels(kind).inc()
+
+    def request(self, method: str, route: str, status: int, duration_s: float) -> None:
+        self._requests.labels(method, route, status).observe(duration_s)
+
+    def pending(self, count: int) -> None:
+        self._pending.set(count)
+
+
+def serve_metrics(meter: PrometheusMeter, host: str, port: int) -> tuple[str, Callable[[], None]]:
+    """Serve the registry over HTTP in a thread.
+
+    Returns:
+        The URL, and a function that stops serving.
+    """
+    server, thread = start_http_server(port, addr=host, registry=meter.registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        if thread is not threading.current_thread():
+            thread.join(timeout=5)
+
+    return f"http://{host}:{server.server_port}/metrics", stop

@@ -1,0 +1,155 @@
+"""Settings: every bound and address has a name here, a default, and an environment variable.
+
+``TOCSIN_KAFKA__BOOTSTRAP_SERVERS`` sets ``kafka.bootstrap_servers``, and so on. Only ``bootstrap`` and ``cli`` read
+this module; everything else is handed the values that it needs.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+class KafkaSettings(BaseModel):
+    """Where the log is."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    topic_prefix: str = "tocsin."
+    extra: dict[str, str] = Field(
+        default_factory=dict, description="librdkafka settings for every client (security.*, sasl.*)"
+    )
+
+
+class CassandraSettings(BaseModel):
+    """Where the time index is. Cassandra 4.1+ or Scylla."""
+
+    contact_points: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1",)
+    port: int = 9042
+    keyspace: str = "tocsin"
+    local_datacenter: str | None = Field(None, description="None: that of the first contact point")
+    replication_factor: int = Field(1, description="only for a keyspace that `tocsin schema migrate` creates")
+    request_timeout_s: float = 10.0
+
+    @field_validator("contact_points", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return (
+                tuple(json.loads(value))
+                if value.lstrip().startswith("[")
+                else tuple(v.strip() for v in value.split(",") if v.strip())
+            )
+        return value
+
+
+class LaneSettings(BaseModel):
+    """How executions are spread over the partitions of a lane."""
+
+    tenant_spread: int = Field(8, ge=1, description="how many of a lane's partitions serve one tenant")
+
+
+class TriggerSettings(BaseModel):
+    """Bounds of the owner's turn."""
+
+    fires_per_turn_max: int = Field(5_000, ge=1)
+    fire_bytes_per_turn_max: int = Field(16_000_000, ge=1)
+    commands_per_turn_max: int = Field(1_000, ge=1)
+    reports_per_turn_max: int = Field(5_000, ge=1)
+    commands_waiting_max: int = Field(
+        20_000, ge=1, description="commands of a shard read ahead before its partition pauses"
+    )
+    preload_minutes: int = Field(2, ge=1, description="minutes of the index held in memory ahead of now")
+    preload_lead_s: float = Field(
+        30.0, ge=1, description="how long before a minute comes into the preload its read begins"
+    )
+    bucket_reads_max: int = Field(4, ge=1, description="bucket reads of one shard under way at once")
+    unwritten_turns_max: int = Field(
+        500, ge=1, description="turns whose index writes are not acknowledged, before commands wait"
+    )
+    delta_bytes_max: int = Field(
+        512_000, ge=10_000, description="a larger delta is written in parts; also a snapshot's chunk"
+    )
+    cursor_persist_s: float = Field(10.0, gt=0, description="an idle shard writes its cursor this often")
+    poll_wait_max_s: float = Field(0.02, gt=0)
+    transaction_timeout_s: float = Field(5.0, gt=0)
+    session_timeout_s: float = Field(10.0, gt=0)
+    log_kept_days: float = Field(7.0, gt=0, description="applied commands and reports younger than this are kept")
+
+
+class WorkerSettings(BaseModel):
+    """Bounds of a worker process."""
+
+    lanes: tuple[str, ...] = ("default",)
+    running_max: int = Field(200, ge=1, description="attempts of this process under way at once")
+    read_ahead_bytes_max: int = Field(16_000_000, ge=1)
+    window_max: int = Field(
+        8_192, ge=64, le=8_192, description="offsets of a partition from the oldest unsettled one on"
+    )
+    begun_max: int = Field(500, ge=1, le=500, description="begun and unsettled offsets of a partition")
+    poll_wait_max_s: float = Field(0.05, gt=0)
+    commit_fresh_s: float = Field(5.0, gt=0)
+    session_timeout_s: float = Field(10.0, gt=0)
+    stop_grace_s: float = Field(20.0, ge=0)
+    stuck_attempts_max: int = Field(
+        16, ge=1, description="attempts that cannot be stopped, before the process recycles itself"
+    )
+    response_bytes_max: int = Field(1_000_000, ge=1)
+    allow_private_targets: bool = Field(
+        False, description="let HTTP targets resolve to loopback, private and link-local addresses"
+    )
+    group_protocol: str = Field(
+        "consumer", pattern="^(consumer|classic)$", description="classic for brokers before 4.0"
+    )
+
+
+class GatewaySettings(BaseModel):
+    """The REST door."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535, description="0: any free port")
+    outcome_wait_s: float = Field(
+        2.0, gt=0, description="how long a request waits for its command's outcome before 202"
+    )
+    body_bytes_max: int = Field(1_000_000, ge=1)
+    outcomes_kept_max: int = Field(100_000, ge=1)
+    pending_max: int = Field(10_000, ge=1, description="requests waiting for outcomes, before 503")
+
+
+class ProjectorSettings(BaseModel):
+    """Bounds of the projector."""
+
+    batch_records_max: int = Field(2_000, ge=1)
+    poll_wait_max_s: float = Field(0.1, gt=0)
+
+
+class MetricsSettings(BaseModel):
+    """Prometheus metrics of the process; the gateway also serves them at /metrics."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(0, ge=0, le=65535, description="0: any free port, printed at start")
+
+
+class Settings(BaseSettings):
+    """All settings of one process."""
+
+    model_config = SettingsConfigDict(env_prefix="TOCSIN_", env_nested_delimiter="__", extra="ignore")
+
+    name: str = Field(
+        default_factory=socket.gethostname, description="the operator's name of this process; stays over restarts"
+    )
+    kafka: KafkaSettings = KafkaSettings()
+    cassandra: CassandraSettings = CassandraSettings()
+    lane: LaneSettings = LaneSettings()
+    trigger: TriggerSettings = TriggerSettings()
+    worker: WorkerSettings = WorkerSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    projector: ProjectorSettings = ProjectorSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    ready_file: str | None = Field(
+        None, description="written once the process serves, with its pid and addresses, as JSON"
+    )
+    heartbeat_every_s: float = Field(5.0, gt=0)

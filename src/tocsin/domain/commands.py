@@ -1,0 +1,94 @@
+"""Commands, imperative, and the outcomes that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from tocsin.domain.errors import Fault
+from tocsin.domain.instants import Micros
+
+
+class CommandKind(StrEnum):
+    """What may be asked of a job's owner."""
+
+    CREATE = "create"
+    DELETE = "delete"
+
+
+LATER_KINDS: Final = {
+    "update": "changing a job",
+    "pause": "pausing a job",
+    "resume": "resuming a job",
+    "trigger": "running a job by hand",
+    "backfill": "running past occurrences",
+    "cancel": "cancelling an execution",
+    "redrive": "running dead letters again",
+    "set_zone_data": "changing the zone data of the cluster",
+    "rebuild_index": "rebuilding the index",
+}
+"""Kinds of the contract that are refused by name until they work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One record of the command log, as it was sent; nothing in it is trusted before the owner has checked it.
+
+    Attributes:
+        command_id: made by the sender; the owner derives one from partition and offset where it is absent.
+        kind: one of ``CommandKind``; kept as text, for it may be anything.
+        job_id: whom it concerns; absent only in a create whose id is to be derived.
+        tenant_id: whose job; None means the default tenant.
+        reply_partition: partition of the outcomes topic that the sender reads; None sends the outcome to partition 0.
+        definition: for a create, the mapping that ``definitions.parse`` reads.
+    """
+
+    kind: str
+    command_id: str | None = None
+    job_id: str | None = None
+    tenant_id: str | None = None
+    reply_partition: int | None = None
+    definition: Mapping[str, Any] | None = None
+
+
+class OutcomeDetail(StrEnum):
+    """What an accepted command led to, where "accepted" does not say it all."""
+
+    CREATED = "created"
+    PREVENTED = "prevented"
+    """A delete came before the occurrence fired: it will not run."""
+    ALREADY_FIRED = "already_fired"
+    """A delete came after the last occurrence had fired: what runs goes on."""
+    NOT_FOUND = "not_found"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutcome:
+    """The owner's answer to one command.
+
+    Attributes:
+        command_id: whose answer it is.
+        kind: of the command.
+        job_id: of the job; empty where the command named none.
+        tenant_id: of the job.
+        accepted: whether the command took effect.
+        detail: see ``OutcomeDetail``.
+        faults: what was wrong with a rejected command.
+        version: of the job after it, 0 where it was rejected.
+        job: the encoded snapshot after it; the very bytes that go to the jobs table.
+        decided_at: the owner's clock, µs.
+    """
+
+    command_id: str
+    kind: str
+    job_id: str
+    tenant_id: str
+    accepted: bool
+    detail: str
+    decided_at: Micros
+    faults: tuple[Fault, ...] = ()
+    version: int = 0
+    job: bytes | None = None

@@ -1,0 +1,139 @@
+"""Executions: one logical run of a job, its dispatches, its states and the table of their changes.
+
+An execution is dispatched as (attempt, token). A token is the number of the owner's turn that dispatched it, so it
+only grows; a report counts only if it names the current pair. That is the fence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from tocsin.domain.instants import Micros
+from tocsin.domain.targets import Target
+
+
+class AttemptHead(NamedTuple):
+    """The record that executions, reports and events begin with, so that its bytes travel without being decoded."""
+
+    attempt: int
+    """Counts from 1."""
+    token: int
+    losses: int
+    """How many dispatches of this attempt were lost with their workers; above 0 the dispatch is a redelivery."""
+    execution_id: str
+    job_id: str
+    tenant_id: str
+    job_version: int
+    scheduled_for: Micros
+    due_at: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A decoded execution record, as a worker sees it."""
+
+    head: AttemptHead
+    head_bytes: bytes
+    target: Target
+
+
+class ExecutionState(StrEnum):
+    """Where an execution stands. ``QUEUED`` is never published: a dispatch without an event is queued."""
+
+    QUEUED = "QUEUED"
+    SUCCEEDED = "SUCCEEDED"
+    DEAD = "DEAD"
+
+
+class ReportKind(StrEnum):
+    """What a worker says of an attempt. All of these are ends: they settle the offset and close the dispatch."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+
+
+TRANSITIONS: Final[dict[tuple[ExecutionState, ReportKind], ExecutionState]] = {
+    (ExecutionState.QUEUED, ReportKind.SUCCEEDED): ExecutionState.SUCCEEDED,
+    (ExecutionState.QUEUED, ReportKind.FAILED): ExecutionState.DEAD,
+    (ExecutionState.QUEUED, ReportKind.TIMED_OUT): ExecutionState.DEAD,
+    (ExecutionState.QUEUED, ReportKind.CANCELLED): ExecutionState.DEAD,
+}
+"""The only changes there are. With one attempt, an attempt that did not succeed ends its execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptError:
+    """Why an attempt did not succeed.
+
+    Attributes:
+        error_class: a stable word (``status``, ``timeout``, ``connection_refused``, ``redirect``, ``blocked``, …).
+        message: one line for a person, at most 1,000 characters.
+        status: of the HTTP answer, where there was one.
+    """
+
+    error_class: str
+    message: str
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReport:
+    """What a worker reports about one dispatch.
+
+    Attributes:
+        head: the dispatch it speaks of.
+        head_bytes: the same, encoded.
+        kind: see ``ReportKind``; kept as text, for a newer worker may say more.
+        worker_id: the worker process.
+        started_at: the worker's clock, µs; None where it never started.
+        finished_at: the worker's clock, µs.
+        redelivered: whether the attempt may have run before.
+        error: why it did not succeed.
+        result: a short summary of the answer, at most 1,000 characters.
+    """
+
+    head: AttemptHead
+    head_bytes: bytes
+    kind: str
+    worker_id: str
+    started_at: Micros | None = None
+    finished_at: Micros | None = None
+    redelivered: bool = False
+    error: AttemptError | None = None
+    result: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionEvent:
+    """A state change of an execution, written by its owner only.
+
+    Attributes:
+        head: the dispatch that led to it.
+        state: of the execution from now on.
+        attempt_state: how the attempt ended, where one did.
+        reason: a stable word where the state alone does not say why.
+        published_at: when the owner dispatched it, µs of the owner's clock.
+        decided_at: when the owner decided this change, µs.
+    """
+
+    head: AttemptHead
+    state: str
+    published_at: Micros
+    decided_at: Micros
+    attempt_state: str | None = None
+    reason: str | None = None
+    started_at: Micros | None = None
+    finished_at: Micros | None = None
+    worker_id: str | None = None
+    redelivered: bool = False
+    error: AttemptError | None = None
+    result: str | None = None
+
+
+def dispatch_key(tenant_id: str, execution_id: str, attempt: int, token: int) -> str:
+    """Return the key of a dispatch's record: enough to say what a record is without decoding its value."""
+    return f"{tenant_id}|{execution_id}|{attempt}|{token}"

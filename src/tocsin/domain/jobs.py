@@ -1,0 +1,52 @@
+"""A job's snapshot: what the log of jobs and the jobs table hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tocsin.domain.definitions import JobDefinition
+from tocsin.domain.entries import EntryKey
+from tocsin.domain.instants import Micros
+
+
+class JobState(StrEnum):
+    """What a job is, as a whole."""
+
+    ACTIVE = "ACTIVE"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One version of a job. A later version replaces it whole.
+
+    Attributes:
+        job_id: the id under which everything about the job is kept.
+        tenant_id: whose job it is.
+        version: made of epoch and log offset by the command that made this snapshot; only grows.
+        created_version: the version of the command that created the job; part of its execution ids.
+        state: see ``JobState``.
+        created_at: timestamp of the creating command's record, µs.
+        updated_at: timestamp of the record that made this version, µs.
+        definition: what the caller defined.
+        entry: key of its one index row, as it was filed; None where it has none.
+        replaced: keys of index rows that this version replaces and whose deletion is not acknowledged yet.
+    """
+
+    job_id: str
+    tenant_id: str
+    version: int
+    created_version: int
+    state: JobState
+    created_at: Micros
+    updated_at: Micros
+    definition: JobDefinition
+    entry: EntryKey | None
+    replaced: tuple[EntryKey, ...] = ()
+
+    def next_run_at(self, now: Micros) -> Micros | None:
+        """Return the nominal time of the next occurrence, or None when there is none to come."""
+        if self.state is not JobState.ACTIVE or self.entry is None or self.entry.run_at <= now:
+            return None
+        return self.entry.scheduled_for

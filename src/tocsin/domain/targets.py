@@ -1,0 +1,166 @@
+"""What a job calls when it fires: values and their validation. Calling them is the adapters' business."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+from urllib.parse import urlsplit
+
+from tocsin.domain.fields import FieldReader, has_surrogate
+
+URL_CHARS_MAX: Final = 2048
+HEADERS_MAX: Final = 64
+HEADER_CHARS_MAX: Final = 8192
+BODY_BYTES_MAX: Final = 256 * 1024
+TIMEOUT_S_DEFAULT: Final = 30.0
+TIMEOUT_S_MAX: Final = 86_400.0
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
+
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_URL: Final = re.compile(r"[\x21-\x7e]+")
+_OWN_HEADERS: Final = ("idempotency-key", "host", "content-length", "transfer-encoding", "connection", "traceparent")
+_OWN_PREFIXES: Final = ("tocsin-", "webhook-")
+
+LATER_TYPES: Final = {
+    "message": "delivering a record to a Kafka topic",
+    "command": "running a program",
+    "container": "running a container",
+    "handler": "running a Python function",
+}
+LATER: Final = {
+    "callback": "targets that call back",
+    "topic": "message targets",
+    "key": "message targets",
+    "value": "message targets",
+    "argv": "command and container targets",
+    "env": "command and container targets",
+    "pool": "worker pools",
+    "image": "container targets",
+    "resources": "container targets",
+    "payload": "handler targets",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """One HTTP request.
+
+    Attributes:
+        url: absolute, ``http`` or ``https``.
+        method: upper case.
+        headers: the caller's own headers; tocsin adds its own and never lets them be overridden.
+        body: sent as UTF-8, or None.
+        timeout_s: limit of one attempt, from connecting to the last byte of the answer.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+    timeout_s: float = TIMEOUT_S_DEFAULT
+
+    type: ClassVar[str] = "http"
+
+
+Target = HttpTarget
+
+
+def parse_target(job: FieldReader) -> Target | None:
+    """Read a job's target; None where faults were recorded."""
+    reader = job.child("target", required=True, remedy='give an object such as {"type": "http", "url": "https://…"}')
+    if reader is None:
+        return None
+    kind = reader.text("type", chars_max=32, required=True, remedy='give "http"')
+    if kind is not None and kind != "http":
+        if kind in LATER_TYPES:
+            reader.fault("type", kind, f"is not supported yet: {LATER_TYPES[kind]}", 'use "http"')
+        else:
+            reader.fault("type", kind, "is not a kind of target", 'give "http"')
+        return None
+    before = len(reader.faults)
+    url = _parse_url(reader)
+    method = reader.text("method", chars_max=16) or "POST"
+    if method.upper() not in METHODS:
+        reader.fault("method", method, "is not a method that tocsin sends", f"give one of {', '.join(METHODS)}")
+    headers = _parse_headers(reader)
+    body = _parse_body(reader, headers)
+    timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
+    reader.finish(("type", "url", "method", "headers", "body", "timeout_s"), LATER)
+    if len(reader.faults) > before or kind is None or url is None:
+        return None
+    return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT))
+
+
+def _parse_url(reader: FieldReader) -> str | None:
+    remedy = "give an absolute http or https URL such as https://settle.internal/run"
+    url = reader.text("url", chars_max=URL_CHARS_MAX, required=True, remedy=remedy)
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        reader.fault("url", url, f"is not a URL ({error})", remedy)
+        return None
+    if _URL.fullmatch(url) is None or "\\" in url:
+        reader.fault("url", url, "holds a space, a backslash or a character that is not ASCII", "percent-encode it")
+    elif parts.scheme not in ("http", "https") or not parts.hostname:
+        reader.fault("url", url, "is not an absolute http or https URL", remedy)
+    elif parts.username is not None or parts.password is not None:
+        reader.fault("url", "(hidden)", "holds a user name or password", "send credentials in a header instead")
+    elif port == 0:
+        reader.fault("url", url, "names port 0", remedy)
+    else:
+        return url
+    return None
+
+
+def _parse_headers(reader: FieldReader) -> dict[str, str]:
+    inner = reader.child("headers", remedy="give an object of header names and texts")
+    if inner is None:
+        return {}
+    given = reader.get("headers")
+    if len(given) > HEADERS_MAX:
+        reader.fault("headers", f"{len(given)} headers", "are too many", f"give at most {HEADERS_MAX}")
+        return {}
+    headers: dict[str, str] = {}
+    for name, value in given.items():
+        if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
+            reader.fault("headers", name, "is not a header name", "use letters, digits and hyphens")
+        elif name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_PREFIXES):
+            inner.fault(name, value, "is set by tocsin itself", "leave the header out")
+        elif not isinstance(value, str) or len(value) > HEADER_CHARS_MAX:
+            inner.fault(name, value, "is not a text", f"give a text of at most {HEADER_CHARS_MAX} characters")
+        elif _HEADER_VALUE.fullmatch(value) is None or value != value.strip():
+            inner.fault(
+                name, value, "is not a header value", "leave out line breaks, control characters and outer spaces"
+            )
+        elif name.lower() in (known.lower() for known in headers):
+            inner.fault(name, value, "is given twice", "give each header once")
+        else:
+            headers[name] = value
+    return headers
+
+
+def _parse_body(reader: FieldReader, headers: dict[str, str]) -> str | None:
+    """Read the body: a text is sent as it is; an object or a list is sent as JSON, and says so in its headers."""
+    body = reader.get("body")
+    if body is None:
+        return None
+    if isinstance(body, Mapping | list):
+        body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        if not any(name.lower() == "content-type" for name in headers):
+            headers["Content-Type"] = "application/json"
+    if not isinstance(body, str):
+        reader.fault("body", body, "is neither a text nor a JSON object or list", "give a text, an object or a list")
+    elif has_surrogate(body):
+        reader.fault("body", "(text)", "holds half of a surrogate pair", "send well-formed Unicode")
+    elif len(body.encode()) > BODY_BYTES_MAX:
+        reader.fault("body", f"{len(body)} characters", "is too large", f"give at most {BODY_BYTES_MAX} bytes")
+    else:
+        return body
+    return None

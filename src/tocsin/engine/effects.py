@@ -1,0 +1,61 @@
+"""What a step leads to: collected while deciding, carried out by the owner's loop afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.instants import Micros
+from tocsin.domain.jobs import Job
+from tocsin.domain.shard_records import Void
+from tocsin.ports.schedule_store import JobRow, StoreWrites
+from tocsin.ports.shard_log import NewRecord
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a step did, for the meters; nothing is decided by it."""
+
+    lateness: list[Micros] = field(default_factory=list)
+    """Of each fire: now less due, µs."""
+    commands: list[tuple[str, bool]] = field(default_factory=list)
+    """Of each decided command: its kind (an unknown one as ``unknown``), and whether it was accepted."""
+    completed: dict[str, int] = field(default_factory=dict)
+    stale_reports: int = 0
+    redelivered: int = 0
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    reports: int = 0
+
+
+@dataclass(slots=True)
+class Step:
+    """A step under construction, and then its result.
+
+    Attributes:
+        now: the instant of the step.
+        number: of the turn, if one comes of it; also the token of what it dispatches.
+        turn: a transaction is needed; without it the step changed nothing that must last.
+        records, jobs: see ``ports.shard_log.ShardTurn``.
+        bucket_reads: minutes whose reads are to begin.
+        job_reads: jobs whose rows are to be read.
+    """
+
+    now: Micros
+    number: int
+    turn: bool = False
+    records: list[NewRecord] = field(default_factory=list)
+    jobs: list[NewRecord] = field(default_factory=list)
+    bucket_reads: list[int] = field(default_factory=list)
+    job_reads: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    dispatched: list[bytes] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    voids: list[Void] = field(default_factory=list)
+    snapshots: list[Job] = field(default_factory=list)
+    inserts: list[Entry] = field(default_factory=list)
+    deletes: list[EntryKey] = field(default_factory=list)
+    job_rows: list[JobRow] = field(default_factory=list)
+
+    def writes(self) -> StoreWrites:
+        """Return what is to be written to the store once the turn is committed."""
+        return StoreWrites(tuple(self.inserts), tuple(self.deletes), tuple(self.job_rows))

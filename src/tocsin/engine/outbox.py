@@ -1,0 +1,98 @@
+"""What is committed but not yet acknowledged by the store.
+
+Turns are acknowledged in any order; the watermark is the end of the unbroken run of acknowledged ones. Jobs stay in
+memory until their rows are acknowledged, so nobody reads a row that is about to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tocsin.domain.entries import Entry
+from tocsin.domain.jobs import Job
+from tocsin.ports.schedule_store import StoreWrites
+
+
+@dataclass(slots=True)
+class PendingTurn:
+    """A turn's consequences. ``jobs_end`` is the offset after its last record in the jobs log."""
+
+    writes: StoreWrites
+    jobs: tuple[Job, ...]
+    jobs_end: int | None = None
+    acknowledged: bool = False
+
+
+@dataclass(slots=True)
+class Settled:
+    """What an acknowledgement led to."""
+
+    jobs_end: int | None = None
+    """The new watermark, where it moved."""
+    deleted: list[Job] = field(default_factory=list)
+    """Deleted jobs that have left the index and are still the latest: their tombstones are due."""
+
+
+class Outbox:
+    """The unacknowledged turns of one shard, in order."""
+
+    def __init__(self) -> None:
+        self._turns: dict[int, PendingTurn] = {}
+        self._jobs: dict[str, tuple[int, Job]] = {}
+        """The latest snapshot of each job in memory, with the turn that must be acknowledged before it may go."""
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def add(self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...]) -> None:
+        """Remember a turn that has something to write."""
+        self._turns[turn] = PendingTurn(writes, jobs)
+        for job in jobs:
+            self._jobs[job.job_id] = (turn, job)
+
+    def committed(self, turn: int, jobs_end: int | None) -> StoreWrites:
+        """The turn is in the log: return what may now be written."""
+        pending = self._turns[turn]
+        pending.jobs_end = jobs_end
+        return pending.writes
+
+    def job(self, job_id: str) -> Job | None:
+        """Return the latest snapshot of a job, if it is still in memory."""
+        known = self._jobs.get(job_id)
+        return known[1] if known else None
+
+    def unacknowledged_inserts(self, minute: int) -> Iterator[Entry]:
+        """Yield the entries of a minute that a read of the store may not see yet, but for replaced versions."""
+        for pending in self._turns.values():
+            if pending.acknowledged:
+                continue
+            for entry in pending.writes.inserts:
+                latest = self.job(entry.job_id)
+                if entry.key.bucket_minute == minute and (latest is None or latest.version <= entry.version):
+                    yield entry
+
+    def acknowledge(self, turn: int) -> Settled:
+        """All writes of a turn are acknowledged."""
+        pending = self._turns.get(turn)
+        settled = Settled()
+        if pending is None:
+            return settled
+        pending.acknowledged = True
+        while self._turns:
+            first = next(iter(self._turns))
+            if not self._turns[first].acknowledged:
+                break
+            done = self._turns.pop(first)
+            if done.jobs_end is not None:
+                settled.jobs_end = done.jobs_end
+            settled.deleted += self._let_go(first, done.jobs)
+        return settled
+
+    def _let_go(self, turn: int, jobs: tuple[Job, ...]) -> Iterator[Job]:
+        for job in jobs:
+            known = self._jobs.get(job.job_id)
+            if known and known[0] == turn and known[1].version == job.version:
+                del self._jobs[job.job_id]
+                if job.state == "DELETED":
+                    yield job

@@ -1,0 +1,112 @@
+"""Port: the views that people read: jobs, their listing, and their runs.
+
+The projector fills ``jobs_by_tenant`` and ``runs``; the gateway reads them. Both may lag the log by a moment.
+All writes are idempotent and indifferent to order: the logical timestamp decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.instants import Micros
+from tocsin.domain.jobs import Job
+
+
+class DispatchSeen(NamedTuple):
+    """An execution was dispatched: what its record in a lane says. Written with the token as timestamp."""
+
+    head: AttemptHead
+    published_at: Micros
+    """Timestamp of the record, µs."""
+    lane: str
+
+
+class EventSeen(NamedTuple):
+    """An event, with the timestamp that orders it among the events of its execution."""
+
+    event: ExecutionEvent
+    written_at: int
+    """``version_of(epoch, offset)`` of the event's record: one writer, so offsets order."""
+
+
+class JobSeen(NamedTuple):
+    """A snapshot from the log of jobs, as encoded; ``job.version`` is the timestamp."""
+
+    job: Job
+    snapshot: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of an execution as the view has it. A run without a state is QUEUED."""
+
+    execution_id: str
+    job_id: str
+    tenant_id: str | None
+    attempt: int
+    token: int | None
+    state: str
+    attempt_state: str | None
+    reason: str | None
+    job_version: int | None
+    scheduled_for: Micros
+    due_at: Micros | None
+    published_at: Micros | None
+    started_at: Micros | None
+    finished_at: Micros | None
+    decided_at: Micros | None
+    worker_id: str | None
+    redelivered: bool
+    error_class: str | None
+    error_message: str | None
+    error_status: int | None
+    result: str | None
+    lane: str | None
+
+
+class ViewWriter(Protocol):
+    """The projector's side. Returns only when everything is acknowledged; raises ``Unavailable`` otherwise."""
+
+    def write(
+        self, jobs: Sequence[JobSeen], dispatches: Sequence[DispatchSeen], events: Sequence[EventSeen]
+    ) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class JobPage(NamedTuple):
+    """A page of a tenant's jobs. ``next_token`` None: there are no more."""
+
+    snapshots: Sequence[bytes]
+    next_token: str | None
+
+
+class ViewReader(Protocol):
+    """The gateway's side, asynchronous. Raises ``Unavailable`` when the store does not answer."""
+
+    async def read_job(self, job_id: str) -> bytes | None:
+        """Return a job's latest snapshot, encoded, or None."""
+        ...
+
+    async def write_job(self, job_id: str, version: int, snapshot: bytes | None) -> None:
+        """Write the snapshot that an outcome carried: the same bytes and timestamp as its owner writes."""
+        ...
+
+    async def list_jobs(self, tenant_id: str, limit: int, page_token: str | None) -> JobPage:
+        """Return up to ``limit`` of a tenant's jobs. Raises ``InvalidInput`` for a token that it did not give."""
+        ...
+
+    async def list_runs(self, job_id: str, newest: Micros, oldest: Micros, limit: int) -> list[Run]:
+        """Return up to ``limit`` attempts of a job with nominal times in the span, newest first."""
+        ...
+
+    async def read_run(self, execution_id: str) -> list[Run]:
+        """Return the attempts of one execution, oldest first. Raises ``NotFound`` where the id is none or unknown."""
+        ...
+
+    async def ping(self) -> None:
+        """Return when the store answers."""
+        ...
