@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tocsin.domain.errors import Fault, InvalidInput
-from tocsin.domain.fields import FieldReader, has_surrogate, shown
+from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate, shown
 from tocsin.domain.ids import DEFAULT_TENANT, NAME
 from tocsin.domain.instants import format_rfc3339
 from tocsin.domain.schedules import RunAt, Schedule, parse_schedule
@@ -129,13 +129,13 @@ def _parse_labels(reader: FieldReader) -> dict[str, str]:
         return {}
     labels = {}
     for name in given:
-        text = inner.text(name, chars_max=LABEL_CHARS_MAX) if isinstance(name, str) and NAME.fullmatch(name) else None
+        if not isinstance(name, str) or NAME.fullmatch(name) is None:
+            remedy = "use 1 to 64 letters, digits, hyphens and underscores"
+            reader.fault("labels", name, "is not a label's name", remedy)
+            continue
+        text = inner.text(name, chars_max=LABEL_CHARS_MAX, required=True)
         if text is not None:
             labels[name] = text
-        elif not isinstance(name, str) or NAME.fullmatch(name) is None:
-            reader.fault(
-                "labels", name, "is not a label's name", "use 1 to 64 letters, digits, hyphens and underscores"
-            )
     return labels
 
 
@@ -143,10 +143,10 @@ def _parse_metadata(reader: FieldReader) -> str | None:
     value = reader.get("metadata")
     if value is None:
         return None
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        reader.fault("metadata", value, "is not JSON", "give any JSON value")
+    text = as_json(value)
+    if text is None:
+        remedy = f"give any JSON value nested at most {JSON_DEPTH_MAX} levels deep, with integers of at most 64 bits"
+        reader.fault("metadata", value, "is not JSON, or nested too deep", remedy)
         return None
     if has_surrogate(text):
         reader.fault("metadata", "(JSON)", "holds half of a surrogate pair", "send well-formed Unicode")

@@ -6,29 +6,102 @@ This is how all doors validate; nothing here knows what a job is.
 from __future__ import annotations
 
 import difflib
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from tocsin.domain.errors import Fault
 
-SHOWN_CHARS_MAX = 120
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+SHOWN_CHARS_MAX: Final = 120
 """How much of a wrong value an error repeats."""
+_SHOWN_ITEMS_MAX: Final = 8
+_SHOWN_DEPTH_MAX: Final = 3
+
+JSON_DEPTH_MAX: Final = 64
+"""How deep free JSON may be nested; some readers of JSON give up at a few hundred levels."""
+FAULTS_MAX: Final = 100
+"""Faults that one input is told of; a body may hold a hundred thousand unknown fields."""
 
 
 def shown(value: object) -> str:
-    """Return a value as an error may show it: its repr, cut, and safe to print."""
-    if isinstance(value, str) and len(value) > SHOWN_CHARS_MAX:
-        value = value[:SHOWN_CHARS_MAX] + "…"
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARS_MAX + 3 else text[:SHOWN_CHARS_MAX] + "…"
+    """Return a value as an error may show it: like its repr, but bounded in length and work, and safe to print."""
+    text = _shown(value, _SHOWN_DEPTH_MAX)
+    return text if len(text) <= SHOWN_CHARS_MAX else text[: SHOWN_CHARS_MAX - 1] + "…"
+
+
+def _shown(value: object, depth: int) -> str:
+    if isinstance(value, str | bytes):
+        return repr(value[:SHOWN_CHARS_MAX]) + ("…" if len(value) > SHOWN_CHARS_MAX else "")
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"a number of {value.bit_length()} bits"  # Python refuses to write the longest ones out
+    if isinstance(value, Mapping):
+        pairs = [f"{_shown(k, 0)}: {_shown(v, depth - 1)}" for k, v in islice(value.items(), _SHOWN_ITEMS_MAX)]
+        return _enclosed("{}", pairs, len(value), depth)
+    if isinstance(value, list | tuple):
+        return _enclosed("[]", [_shown(item, depth - 1) for item in value[:_SHOWN_ITEMS_MAX]], len(value), depth)
+    if value is None or isinstance(value, int | float):
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def _enclosed(brackets: str, items: list[str], count: int, depth: int) -> str:
+    if count and depth <= 0:
+        return f"{brackets[0]}…{brackets[1]}"
+    more = ", …" if count > len(items) else ""
+    return f"{brackets[0]}{', '.join(items)}{more}{brackets[1]}"
+
+
+def printable(name: object) -> str:
+    """Return a field's name as an error may show it: as it is where it is harmless, else escaped; bounded."""
+    if isinstance(name, str) and len(name) <= SHOWN_CHARS_MAX and name.isprintable():
+        return name
+    return shown(name)
 
 
 def has_surrogate(text: str) -> bool:
     """Tell whether a string holds half of a surrogate pair, which no UTF-8 can carry."""
-    return any("\ud800" <= char <= "\udfff" for char in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def has_control(text: str) -> bool:
+    """Tell whether a string holds a control character (C0, DEL or C1)."""
+    return _CONTROL.search(text) is not None
+
+
+def as_json(value: object) -> str | None:
+    """Return a JSON value as compact JSON, or None where it is none that every reader takes.
+
+    Such are NaN and infinities, names that are no text, integers beyond 64 bits, and what is nested deeper than
+    ``JSON_DEPTH_MAX``.
+    """
+    level = [value]
+    for _ in range(JSON_DEPTH_MAX + 1):
+        nested: list[object] = []
+        for item in level:
+            if isinstance(item, Mapping):
+                if not all(isinstance(name, str) for name in item):
+                    return None
+                nested.extend(item.values())
+            elif isinstance(item, list | tuple):
+                nested.extend(item)
+            elif isinstance(item, int) and not -(2**63) <= item < 2**64:
+                return None
+        if not nested:
+            try:
+                return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            except (TypeError, ValueError):
+                return None
+        level = nested
+    return None
 
 
 class FieldReader:
@@ -48,9 +121,12 @@ class FieldReader:
     def path(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
-    def fault(self, name: str, value: object, problem: str, remedy: str) -> None:
-        """Record that a field is wrong."""
-        self.faults.append(Fault(self.path(name) if name else self._path, shown(value), problem, remedy))
+    def fault(self, name: object, value: object, problem: str, remedy: str) -> None:
+        """Record that a field is wrong; beyond ``FAULTS_MAX`` only that there are more."""
+        if len(self.faults) < FAULTS_MAX:
+            self.faults.append(Fault(self.path(printable(name)) if name else self._path, shown(value), problem, remedy))
+        elif len(self.faults) == FAULTS_MAX:
+            self.faults.append(Fault("", f"more than {FAULTS_MAX} faults", "has too many faults", "mend these first"))
 
     def get(self, name: str) -> Any:
         return self._mapping.get(name)
@@ -68,7 +144,7 @@ class FieldReader:
             self.fault(name, value, f"has {len(value)} characters", f"give 1 to {chars_max} characters")
         elif has_surrogate(value):
             self.fault(name, value, "holds half of a surrogate pair", "send well-formed Unicode")
-        elif any(ord(char) < 32 or ord(char) == 127 for char in value):
+        elif has_control(value):
             self.fault(name, value, "holds a control character", "leave out control characters such as CR, LF and NUL")
         else:
             return value
@@ -110,12 +186,16 @@ class FieldReader:
             later: names that tocsin will understand in a later release, with what they will do.
         """
         names = list(known)
+        listed = f"known fields: {', '.join(sorted(names))}"
         for name, value in self._mapping.items():
-            if name in names or value is None:
+            if name in names:
                 continue
+            if len(self.faults) > FAULTS_MAX:
+                break
             if name in later:
-                self.fault(name, value, f"is not supported yet: {later[name]}", "leave the field out")
+                if value is not None:
+                    self.fault(name, value, f"is not supported yet: {later[name]}", "leave the field out")
                 continue
-            near = difflib.get_close_matches(str(name)[:64], names, n=1)
+            near = difflib.get_close_matches(name[:64], names, n=1) if isinstance(name, str) else []
             hint = f"did you mean {near[0]!r}? " if near else ""
-            self.fault(str(name)[:64], value, "is an unknown field", f"{hint}known fields: {', '.join(sorted(names))}")
+            self.fault(name, value, "is an unknown field", hint + listed)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 Micros = int
 """An instant: microseconds since the epoch, UTC."""
 
+MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 DAY: Final = 24 * 60 * MINUTE
@@ -25,8 +27,8 @@ LATEST: Final[Micros] = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSEC
 """The allowed years are 1970 to 2199: beyond them neither zone data nor a 64-bit microsecond means much."""
 
 _RFC3339: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
-    r"(?:([Zz])|([+-])([0-9]{2}):([0-9]{2}))"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(?:([Zz])|([+-])([0-9]{2}):([0-9]{2}))?"
 )
 MAX_TEXT: Final = 40
 """No RFC 3339 instant that we accept is longer than this many characters."""
@@ -35,7 +37,7 @@ MAX_TEXT: Final = 40
 def parse_rfc3339(text: str) -> Micros:
     """Read an RFC 3339 instant with an offset.
 
-    Fractions of up to nine digits are read; what is finer than a microsecond is rounded **up**, so that an instant
+    Fractions of any length are read; what is finer than a microsecond is rounded **up**, so that an instant
     is never taken to be earlier than it was written.
 
     Args:
@@ -55,7 +57,9 @@ def parse_rfc3339(text: str) -> Micros:
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     if second == 60:
         raise ValueError("names a leap second (:60), which has no place on the POSIX time line")
-    fraction, _zulu, sign, offset_hour, offset_minute = match.groups()[6:]
+    fraction, zulu, sign, offset_hour, offset_minute = match.groups()[6:]
+    if not zulu and not sign:
+        raise ValueError("has no offset, so it names no instant")
     offset_s = 0
     if sign:
         if int(offset_hour) > 23 or int(offset_minute) > 59:
@@ -67,8 +71,7 @@ def parse_rfc3339(text: str) -> Micros:
         raise ValueError(f"is not a date and time that exists ({error})") from None
     micros = (wall - _EPOCH) // _MICROSECOND - offset_s * SECOND
     if fraction:
-        nanos = int(fraction.ljust(9, "0"))
-        micros += -(-nanos // 1000)
+        micros += -(-int(fraction) * SECOND // 10 ** len(fraction))
     if not EARLIEST <= micros <= LATEST:
         raise ValueError("is outside the years 1970 to 2199")
     return micros
@@ -83,3 +86,24 @@ def format_rfc3339(instant: Micros) -> str:
 def minute_of(instant: Micros) -> int:
     """Return the number of the minute since the epoch that holds the instant: an index bucket's name."""
     return instant // MINUTE
+
+
+def month_of(instant: Micros) -> int:
+    """Return the UTC month that holds the instant, as yyyymm: the name of a partition of history."""
+    return _month_of_day(instant // DAY)
+
+
+@lru_cache(maxsize=4_096)
+def _month_of_day(day: int) -> int:
+    date = _EPOCH + timedelta(days=day)
+    return date.year * 100 + date.month
+
+
+def months_back(newest: Micros, oldest: Micros) -> list[int]:
+    """Return the months (yyyymm) from that of ``newest`` back to that of ``oldest``, both held to the allowed years."""
+    month, last = month_of(min(newest, LATEST)), month_of(max(oldest, EARLIEST))
+    months = []
+    while month >= last:
+        months.append(month)
+        month = month - 1 if month % 100 > 1 else month - 89
+    return months

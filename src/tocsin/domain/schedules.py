@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from tocsin.domain.fields import FieldReader
@@ -57,7 +58,6 @@ def parse_schedule(job: FieldReader) -> Schedule | None:
     inner = job.child("schedule", remedy=f"give an object; {ONE_OFF_REMEDY}")
     if inner is not None:
         inner.finish(("run_at", "delay_s"), LATER)
-    faults_before = len(job.faults)
     given = [
         (reader, name)
         for reader in (job, inner)
@@ -65,8 +65,8 @@ def parse_schedule(job: FieldReader) -> Schedule | None:
         for name in ("run_at", "delay_s")
         if reader.get(name) is not None
     ]
-    if not given and len(job.faults) == faults_before and _nothing_else_was_said(job, inner):
-        job.fault("schedule", None, "is missing", ONE_OFF_REMEDY)
+    if not given and not any(fault.field.startswith("schedule") for fault in job.faults):
+        job.fault("schedule", job.get("schedule"), "names no time", ONE_OFF_REMEDY)
     if len(given) > 1:
         names = " and ".join(reader.path(name) for reader, name in given)
         job.fault("schedule", names, "is given more than once", ONE_OFF_REMEDY)
@@ -74,11 +74,6 @@ def parse_schedule(job: FieldReader) -> Schedule | None:
         return None
     reader, name = given[0]
     return _parse_run_at(reader) if name == "run_at" else _parse_delay(reader)
-
-
-def _nothing_else_was_said(job: FieldReader, inner: FieldReader | None) -> bool:
-    """Where another fault about the schedule already stands, "is missing" would only confuse."""
-    return not any(fault.field.startswith("schedule") for fault in job.faults)
 
 
 def _parse_run_at(reader: FieldReader) -> RunAt | None:
@@ -95,7 +90,9 @@ def _parse_run_at(reader: FieldReader) -> RunAt | None:
 
 def _parse_delay(reader: FieldReader) -> Delay | None:
     delay = reader.number("delay_s", low=0, high=DELAY_S_MAX, unit="seconds")
-    return None if delay is None else Delay(delay)
+    if delay is None:
+        return None
+    return Delay(int(delay) if delay == int(delay) else delay)
 
 
 def first_occurrence(schedule: Schedule, command_at: Micros) -> Micros:
@@ -106,14 +103,15 @@ def first_occurrence(schedule: Schedule, command_at: Micros) -> Micros:
         command_at: the timestamp of the command's log record; delays count from it.
 
     Returns:
-        Microseconds since the epoch. A delay is rounded up to the microsecond: never early.
+        Microseconds since the epoch. A delay counts as it is written in decimals (1.1 is 1,100,000 µs, though no
+        double is exactly that), and what is finer than a microsecond is rounded up: never early.
 
     Raises:
         ValueError: the occurrence would lie after the year 2199.
     """
     if isinstance(schedule, RunAt):
         return schedule.at
-    at = command_at + math.ceil(schedule.delay_s * SECOND)
+    at = command_at + math.ceil(Decimal(str(schedule.delay_s)) * SECOND)
     if at > LATEST:
         raise ValueError(f"would fall after {format_rfc3339(LATEST)}")
     return at

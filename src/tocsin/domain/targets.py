@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from tocsin.domain.fields import FieldReader, has_surrogate
+from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate
 
 URL_CHARS_MAX: Final = 2048
 HEADERS_MAX: Final = 64
 HEADER_CHARS_MAX: Final = 8192
+HEADERS_BYTES_MAX: Final = 64 * 1024
+"""All names and values together. With the other bounds it keeps every record of a job far below what a log takes."""
 BODY_BYTES_MAX: Final = 256 * 1024
 TIMEOUT_S_DEFAULT: Final = 30.0
 TIMEOUT_S_MAX: Final = 86_400.0
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _URL: Final = re.compile(r"[\x21-\x7e]+")
+_HOST: Final = re.compile(
+    r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?"
+)
+HOST_CHARS_MAX: Final = 253
 _OWN_HEADERS: Final = ("idempotency-key", "host", "content-length", "transfer-encoding", "connection", "traceparent")
 _OWN_PREFIXES: Final = ("tocsin-", "webhook-")
 
@@ -102,21 +107,29 @@ def _parse_url(reader: FieldReader) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-        port = parts.port
+        host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        reader.fault("url", url, f"is not a URL ({error})", remedy)
+        reader.fault("url", _hidden(url), f"is not a URL ({error})", remedy)
         return None
-    if _URL.fullmatch(url) is None or "\\" in url:
-        reader.fault("url", url, "holds a space, a backslash or a character that is not ASCII", "percent-encode it")
-    elif parts.scheme not in ("http", "https") or not parts.hostname:
-        reader.fault("url", url, "is not an absolute http or https URL", remedy)
-    elif parts.username is not None or parts.password is not None:
+    if parts.username is not None or parts.password is not None:
         reader.fault("url", "(hidden)", "holds a user name or password", "send credentials in a header instead")
+    elif _URL.fullmatch(url) is None or "\\" in url:
+        problem = "holds a space, a backslash or a character that is not ASCII"
+        reader.fault("url", _hidden(url), problem, "percent-encode it; write a host name in its xn-- form")
+    elif parts.scheme not in ("http", "https") or not host:
+        reader.fault("url", _hidden(url), "is not an absolute http or https URL", remedy)
+    elif "[" not in parts.netloc and (_HOST.fullmatch(host) is None or len(host) > HOST_CHARS_MAX):
+        reader.fault("url", url, "has a host that can be no name and no address", remedy)
     elif port == 0:
         reader.fault("url", url, "names port 0", remedy)
     else:
         return url
     return None
+
+
+def _hidden(url: str) -> str:
+    """Return a URL that is wrong as it may be shown: what stands before an @ may be a password."""
+    return "(hidden)" if "@" in url else url
 
 
 def _parse_headers(reader: FieldReader) -> dict[str, str]:
@@ -128,6 +141,7 @@ def _parse_headers(reader: FieldReader) -> dict[str, str]:
         reader.fault("headers", f"{len(given)} headers", "are too many", f"give at most {HEADERS_MAX}")
         return {}
     headers: dict[str, str] = {}
+    bytes_left = HEADERS_BYTES_MAX
     for name, value in given.items():
         if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
             reader.fault("headers", name, "is not a header name", "use letters, digits and hyphens")
@@ -141,6 +155,8 @@ def _parse_headers(reader: FieldReader) -> dict[str, str]:
             )
         elif name.lower() in (known.lower() for known in headers):
             inner.fault(name, value, "is given twice", "give each header once")
+        elif (bytes_left := bytes_left - len(name) - len(value.encode())) < 0:
+            inner.fault(name, value, "is too much", f"give at most {HEADERS_BYTES_MAX} bytes of headers in all")
         else:
             headers[name] = value
     return headers
@@ -152,7 +168,11 @@ def _parse_body(reader: FieldReader, headers: dict[str, str]) -> str | None:
     if body is None:
         return None
     if isinstance(body, Mapping | list):
-        body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        text = as_json(body)
+        if text is None:
+            reader.fault("body", body, "is not JSON, or nested too deep", f"nest at most {JSON_DEPTH_MAX} levels deep")
+            return None
+        body = text
         if not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = "application/json"
     if not isinstance(body, str):

@@ -6,6 +6,7 @@ A hole is an error, never a guess: a shard that started with less than it had wo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from tocsin.domain.errors import StateGap
 from tocsin.domain.shard_records import Active, StateChunk, StateDelta, Void
@@ -14,7 +15,7 @@ from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import ExecutionCodec, StateCodec
 
 
-class RestoreCodec(StateCodec, ExecutionCodec):
+class RestoreCodec(StateCodec, ExecutionCodec, Protocol):
     """What restoring decodes."""
 
 

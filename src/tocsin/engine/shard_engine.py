@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Entry, Place
 from tocsin.domain.executions import dispatch_key
-from tocsin.domain.instants import MINUTE, SECOND, Micros, minute_of
+from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import Active
 from tocsin.domain.sharding import lane_partition
@@ -197,7 +197,9 @@ class ShardEngine:
         """Dispatch what is due, in order, and move the cursor past it; never past what is loaded."""
         state, limits = self.state, self._limits
         horizon_end = self._horizon.loaded_upto
-        due = self._wheel.drain(min(step.now, horizon_end - 1), limits.fires_max)
+        # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
+        upto = min(step.now - step.now % MILLISECOND, horizon_end - 1)
+        due = self._wheel.drain(state.cursor, upto, limits.fires_max)
         restamp = self._codec.restamp
         stamp = self._codec.stamp(1, step.number, 0)
         voids, active = state.voids, state.active
@@ -206,7 +208,7 @@ class ShardEngine:
         room = limits.fire_bytes_max
         done = 0
         for entry in due:
-            if room <= 0:
+            if room <= 0 and entry[:3] != due[done - 1][:3]:
                 break
             done += 1
             void = voids.get(entry.job_id)
@@ -225,10 +227,10 @@ class ShardEngine:
             room -= len(value)
         if done < len(due):
             self._wheel.add(due[done:])
-        if done < len(due) or done == limits.fires_max:
+        if done < len(due) or done >= limits.fires_max:
             state.cursor = max(state.cursor, Place(*due[done - 1][:3]))
         else:
-            state.cursor = max(state.cursor, Place.before(min(step.now + 1, horizon_end)))
+            state.cursor = max(state.cursor, Place.before(upto + 1))
         state.drop_passed_voids()
         step.turn = step.turn or bool(dispatched)
 

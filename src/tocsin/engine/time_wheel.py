@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from tocsin.domain.entries import Entry
+from tocsin.domain.entries import Entry, Place
 from tocsin.domain.instants import SECOND, Micros
 
 
@@ -46,18 +46,29 @@ class TimeWheel:
             return None
         return self._sort(self._seconds[0])[-1].run_at
 
-    def drain(self, upto: Micros, limit: int) -> list[Entry]:
-        """Take out the entries due at or before ``upto``, in firing order and without doubles, at most ``limit``."""
+    def drain(self, after: Place, upto: Micros, limit: int) -> list[Entry]:
+        """Take out what stands after a place and is due at or before an instant.
+
+        Args:
+            after: the cursor; entries at or before it are decided already, and dropped.
+            upto: the instant.
+            limit: about how many. Entries of one place are never parted: the cursor could not stand between them.
+
+        Returns:
+            Entries in firing order, without doubles.
+        """
         drained: list[Entry] = []
         previous: tuple[int, str, int, int] | None = None
-        while self._seconds and len(drained) < limit and self._seconds[0] <= upto // SECOND:
+        while self._seconds and self._seconds[0] <= upto // SECOND:
             second = self._seconds[0]
             slot = self._sort(second)
-            while slot and slot[-1].run_at <= upto and len(drained) < limit:
+            while slot and slot[-1].run_at <= upto:
+                if len(drained) >= limit and slot[-1][:3] != drained[-1][:3]:
+                    return drained
                 entry = slot.pop()
                 self._size -= 1
                 key = entry[:4]
-                if key != previous:
+                if key != previous and entry[:3] > after:
                     drained.append(entry)
                     previous = key
             if slot:

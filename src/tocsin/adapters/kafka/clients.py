@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from tocsin.domain.errors import Unavailable
 
@@ -20,6 +20,13 @@ def base_config(bootstrap_servers: str, client_id: str, extra: dict[str, str] | 
         "log_level": 3,
         **(extra or {}),
     }
+
+
+def place(message: Message) -> tuple[int, int]:
+    """Return partition and offset of a message that came from the log, or was acknowledged by it."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None and offset is not None, "a message in the log has a place"
+    return partition, offset
 
 
 def unavailable(error: KafkaError | KafkaException) -> Unavailable:

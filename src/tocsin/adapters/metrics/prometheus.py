@@ -70,7 +70,7 @@ class PrometheusMeter:
             if lateness < 0:
                 self._early.inc()
 
-    def turn(self, duration_s: float, executions: int, commands: int, reports: int) -> None:
+    def turn(self, duration_s: float) -> None:
         self._turn.observe(duration_s)
 
     def command_decided(self, kind: str, accepted: bool) -> None:
@@ -97,16 +97,17 @@ class PrometheusMeter:
     def owned(self, shards: int) -> None:
         self._owned.set(shards)
 
-    def started(self, redelivered: bool) -> None:
-        self._started.labels(str(redelivered).lower()).inc()
+    def started(self, first: int, redelivered: int) -> None:
+        self._started.labels("false").inc(first)
         if redelivered:
-            self._redelivered.inc()
+            self._started.labels("true").inc(redelivered)
+            self._redelivered.inc(redelivered)
 
     def finished(self, kind: str, duration_s: float) -> None:
         self._attempts.labels(kind).observe(duration_s)
 
-    def reported(self) -> None:
-        self._reported.inc()
+    def reported(self, count: int) -> None:
+        self._reported.inc(count)
 
     def running(self, count: int) -> None:
         self._running.set(count)

@@ -1,0 +1,58 @@
+# Everything a developer runs. `make help` lists it. CI runs these very commands.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tocsin needs Python 3.11 or newer; name one with PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $(STAMP)
+
+.PHONY: setup
+setup: $(STAMP) ## Make the environment in .venv
+
+.PHONY: demo
+demo: $(STAMP) ## Start everything here, fire a thousand jobs in one second, and show what happened (KEEP=1 leaves it running)
+	$(BIN)/tocsin demo $(if $(KEEP),--keep)
+
+.PHONY: dev
+dev: $(STAMP) ## Start a development system in the foreground
+	$(BIN)/tocsin dev --echo
+
+.PHONY: test
+test: $(STAMP) ## Run all tests, on a real broker and a real store (they are started and stopped here)
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, types and the floor plan
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: format
+format: $(STAMP) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: openapi
+openapi: $(STAMP) ## Write docs/openapi.json anew
+	$(BIN)/python -m tocsin.roles.gateway.openapi docs/openapi.json
+
+.PHONY: dist
+dist: $(STAMP) ## Build the wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+.PHONY: clean
+clean: ## Remove the environment and everything that development systems left
+	rm -rf $(VENV) .tocsin dist build .pytest_cache .mypy_cache .ruff_cache

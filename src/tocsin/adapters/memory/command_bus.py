@@ -1,0 +1,68 @@
+"""Commands and outcomes in memory: an owner that a test writes as a function."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tocsin.domain.errors import Unavailable
+from tocsin.ports.command_bus import Delivery, Learn, OutcomeSeen
+
+Owner = Callable[[bytes], bytes | None]
+"""Takes a command, returns its outcome; None: it does not answer."""
+
+
+class MemoryCommandBus:
+    """Fulfils ``ports.command_bus.CommandBus``.
+
+    Args:
+        owner: decides each command as soon as it is sent.
+
+    Attributes:
+        commands: what was logged, as (command_id, job_id, command).
+        delivery: what becomes of commands sent from now on; None: no acknowledgement comes; an error: it is raised
+            from the future.
+        problems: what ``missing`` says; while there are some, ``send`` fails.
+    """
+
+    def __init__(self, owner: Owner = lambda _: None) -> None:
+        self.owner = owner
+        self.commands: list[tuple[str, str, bytes]] = []
+        self.delivery: Delivery | Unavailable | None = Delivery.LOGGED
+        self.problems: list[str] = []
+        self.closed = False
+        self._log: list[OutcomeSeen] = []
+        self._learn: Learn | None = None
+
+    async def start(self, learn: Learn) -> None:
+        self._learn = learn
+        if self._log:
+            learn(self._log)
+
+    def missing(self) -> Sequence[str]:
+        return [*self.problems, *([] if self._learn else ["the gateway is starting"])]
+
+    def send(self, command_id: str, job_id: str, command: bytes) -> asyncio.Future[Delivery]:
+        if missing := self.missing():
+            raise Unavailable("kafka", missing[0])
+        delivery: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+        if isinstance(self.delivery, Unavailable):
+            delivery.set_exception(self.delivery)
+            return delivery
+        if self.delivery is not None:
+            delivery.set_result(self.delivery)
+        self.commands.append((command_id, job_id, command))
+        outcome = self.owner(command)
+        if outcome is not None:
+            asyncio.get_running_loop().call_soon(self.publish, command_id, outcome)
+        return delivery
+
+    def publish(self, command_id: str, outcome: bytes) -> None:
+        """Write an outcome as an owner does; call on the event loop."""
+        seen = OutcomeSeen(command_id, outcome)
+        self._log.append(seen)
+        if self._learn:
+            self._learn([seen])
+
+    async def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,168 @@
+"""The log in memory: what a broker keeps, and an owner's side of it. For tests; one process, no threads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.instants import Micros
+from tocsin.ports.clock import Clock
+from tocsin.ports.shard_log import (
+    COMMANDS,
+    JOBS,
+    REPORTS,
+    SHARD_STATE,
+    LogRecord,
+    Polled,
+    ShardTurn,
+)
+from tocsin.ports.takeover import JobsTail
+
+
+class MemoryLog:
+    """Topics of partitions of records, and who may still write. Shared by all owners of a test.
+
+    Attributes:
+        marker_gaps: leave an offset unused after every transaction, as Kafka's markers do.
+        check_generations: refuse commits of members that are no longer in the group.
+        generation: of the group; each new member begins another.
+    """
+
+    def __init__(self, clock: Clock, *, marker_gaps: bool = True) -> None:
+        self.clock = clock
+        self.marker_gaps = marker_gaps
+        self.check_generations = True
+        self.generation = 0
+        self.fenced: set[str] = set()
+        self.group_offsets: dict[int, int] = {}
+        self._records: defaultdict[tuple[str, int], list[LogRecord]] = defaultdict(list)
+        self._ends: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._starts: defaultdict[tuple[str, int], int] = defaultdict(int)
+
+    def append(self, topic: str, partition: int, key: str, value: bytes | None) -> int:
+        """Append one record and return its offset."""
+        place = (topic, partition)
+        offset = self._ends[place]
+        # A broker keeps milliseconds.
+        timestamp = self.clock.now() // 1000 * 1000
+        self._records[place].append(LogRecord(partition, offset, timestamp, key.encode(), value))
+        self._ends[place] = offset + 1
+        return offset
+
+    def skip(self, topic: str, partition: int) -> None:
+        """Use up an offset without a record."""
+        self._ends[topic, partition] += 1
+
+    def read(self, topic: str, partition: int, start: int = 0) -> list[LogRecord]:
+        return [record for record in self._records[topic, partition] if record.offset >= start]
+
+    def all(self, topic: str) -> list[LogRecord]:
+        """Return the records of all partitions of a topic."""
+        return [r for (name, _), records in sorted(self._records.items()) if name == topic for r in records]
+
+    def end(self, topic: str, partition: int) -> int:
+        return self._ends[topic, partition]
+
+    def start(self, topic: str, partition: int) -> int:
+        return self._starts[topic, partition]
+
+    def delete_below(self, topic: str, partition: int, offset: int) -> None:
+        place = (topic, partition)
+        self._starts[place] = max(self._starts[place], offset)
+        self._records[place] = self.read(topic, partition, offset)
+
+
+class MemoryShardLog:
+    """Fulfils ``ports.shard_log.ShardLog``."""
+
+    def __init__(self, log: MemoryLog, owner: str) -> None:
+        self._log = log
+        self._owner = owner
+        log.generation += 1
+        self._generation = log.generation
+        self._positions: dict[tuple[str, int], int] = {}
+        self._paused: set[int] = set()
+        self.revoked = False
+
+    def begin(self, starts: dict[int, tuple[int, int]]) -> None:
+        """Read from these commands and reports on."""
+        for shard, (command, report) in starts.items():
+            self._positions[COMMANDS, shard] = command
+            self._positions[REPORTS, shard] = report
+
+    def poll(self, wait_s: float, commands_max: int, reports_max: int) -> Polled:
+        polled = Polled(revoked=self.revoked)
+        polled.commands = self._take(COMMANDS, commands_max)
+        polled.reports = self._take(REPORTS, reports_max)
+        return polled
+
+    def pause(self, shard: int) -> None:
+        self._paused.add(shard)
+
+    def resume(self, shard: int) -> None:
+        self._paused.discard(shard)
+
+    def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
+        if self._owner in self._log.fenced:
+            raise Refused("a turn was not committed: a successor fenced this owner")
+        if self._log.check_generations and self._generation != self._log.generation:
+            raise Refused("a turn was not committed: this owner's generation is over")
+        jobs_end: dict[int, int] = {}
+        touched: set[tuple[str, int]] = set()
+        for turn in turns:
+            for record in [*turn.records, *turn.jobs]:
+                offset = self._log.append(record.topic, record.partition, record.key, record.value)
+                touched.add((record.topic, record.partition))
+                if record.topic == JOBS:
+                    jobs_end[turn.shard] = offset + 1
+            self._log.group_offsets[turn.shard] = turn.commands_offset
+        if self._log.marker_gaps:
+            for topic, partition in touched:
+                self._log.skip(topic, partition)
+        return jobs_end
+
+    def trim(self, topic: str, shard: int, below: int, older_than: Micros) -> None:
+        young = [record.offset for record in self._log.read(topic, shard) if record.timestamp >= older_than]
+        self._log.delete_below(topic, shard, min([below, *young]))
+
+    def close(self, leave: bool) -> None:
+        self._positions.clear()
+
+    def _take(self, topic: str, limit: int) -> list[LogRecord]:
+        taken: list[LogRecord] = []
+        for (name, shard), position in self._positions.items():
+            if name != topic or (topic == COMMANDS and shard in self._paused):
+                continue
+            records = self._log.read(topic, shard, position)[: limit - len(taken)]
+            if records:
+                self._positions[name, shard] = records[-1].offset + 1
+            taken += records
+        return taken
+
+
+class MemoryTakeover:
+    """Fulfils ``ports.takeover.Takeover``."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    def fence(self, owner: str) -> None:
+        self._log.fenced.add(owner)
+
+    def wait_for_offsets(self, shards: Sequence[int]) -> None:
+        """Transactions here are done at once, so none is ever pending."""
+
+    def read_states(self, shards: Sequence[int]) -> dict[int, dict[str, bytes]]:
+        states: dict[int, dict[str, bytes]] = {}
+        for shard in shards:
+            latest = {(r.key or b"").decode(): r.value for r in self._log.read(SHARD_STATE, shard)}
+            states[shard] = {key: value for key, value in latest.items() if value is not None}
+        return states
+
+    def read_jobs(self, shard: int, from_offset: int) -> JobsTail:
+        records = [((r.key or b"").decode(), r.value) for r in self._log.read(JOBS, shard, from_offset)]
+        return JobsTail(records, max(self._log.end(JOBS, shard), from_offset))
+
+    def has_run(self, shard: int) -> bool:
+        return self._log.start(COMMANDS, shard) > 0 or bool(self._log.read(JOBS, shard))

@@ -1,0 +1,97 @@
+"""Creating a cluster, and checking that what a process finds is the cluster that was created."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from tocsin.adapters.cassandra.cluster_facts import CassandraClusterFacts
+from tocsin.adapters.cassandra.session import Connection, connect
+from tocsin.adapters.kafka.names import TopicNames
+from tocsin.adapters.kafka.topics import TopicAdmin, TopicChange, load_declarations
+from tocsin.bootstrap.stores import store_address
+from tocsin.config import Settings
+from tocsin.domain.errors import Refused
+from tocsin.resources import topics_dir
+from tocsin.roles.trigger.takeover import ClusterFacts
+
+INCARNATION = "incarnation"
+"""Name of the fact that says which incarnation of the topics the store belongs to."""
+
+
+def names_of(settings: Settings) -> TopicNames:
+    return TopicNames(settings.kafka.topic_prefix)
+
+
+@contextmanager
+def open_store(settings: Settings) -> Iterator[Connection]:
+    """Open a connection to the store for a while."""
+    connection = connect(store_address(settings))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def topic_admin(settings: Settings) -> TopicAdmin:
+    return TopicAdmin(settings.kafka.bootstrap_servers, settings.kafka.extra)
+
+
+def plan_topics(settings: Settings, admin: TopicAdmin) -> list[TopicChange]:
+    """Return what the declared topics need."""
+    cluster = settings.cluster
+    counts = {"shards": cluster.shards, "lane": cluster.lane_partitions, "outcomes": cluster.outcome_partitions}
+    return admin.plan(load_declarations(topics_dir(), settings.kafka.topic_prefix, counts))
+
+
+def apply_topics(settings: Settings, connection: Connection) -> list[TopicChange]:
+    """Create and alter topics, and record the incarnation of the command log where it is new.
+
+    The incarnation is the high part of every version, so topics that were made anew never write versions that an
+    older store already holds.
+    """
+    admin = topic_admin(settings)
+    changes = plan_topics(settings, admin)
+    admin.apply(changes, settings.cluster.replication_factor)
+    facts = CassandraClusterFacts(connection)
+    recorded = _recorded(facts.read_fact(INCARNATION))
+    topic_id = admin.topic_id(names_of(settings).commands)
+    if recorded.get("topic_id") != topic_id:
+        epoch = int(str(recorded.get("epoch", 0))) + 1
+        incarnation = {"epoch": epoch, "shards": settings.cluster.shards, "topic_id": topic_id}
+        facts.write_fact(INCARNATION, json.dumps(incarnation), epoch)
+    return changes
+
+
+def check_cluster(settings: Settings, connection: Connection) -> tuple[ClusterFacts, dict[str, int]]:
+    """Return the recorded facts and the partition counts, after making sure that the topics are those of the record.
+
+    Raises:
+        Refused: with what does not fit, and what to do.
+    """
+    admin = topic_admin(settings)
+    names = names_of(settings)
+    recorded = _recorded(CassandraClusterFacts(connection).read_fact(INCARNATION))
+    if not recorded:
+        raise Refused("this cluster has not been created yet; run `tocsin schema migrate` and `tocsin topics apply`")
+    if admin.topic_id(names.commands) != recorded["topic_id"]:
+        raise Refused(f"topic {names.commands} was made anew since; run `tocsin topics apply`")
+    facts = ClusterFacts(int(str(recorded["epoch"])), int(str(recorded["shards"])))
+    counts = admin.partition_counts()
+    _check_counts(names, facts.shards, counts)
+    return facts, counts
+
+
+def _check_counts(names: TopicNames, shards: int, counts: Mapping[str, int]) -> None:
+    sharded = (names.commands, names.reports, names.jobs, names.events, names.shard_state, names.dead_letters)
+    wrong = [f"{topic} has {counts.get(topic, 0)} partitions" for topic in sharded if counts.get(topic) != shards]
+    if wrong:
+        raise Refused(
+            f"this cluster was created with {shards} shards, but {', '.join(wrong)}; a shard is a partition, so their "
+            "number cannot change: restore the topics as they were"
+        )
+
+
+def _recorded(text: str | None) -> dict[str, object]:
+    return json.loads(text) if text else {}

@@ -1,0 +1,52 @@
+"""All commands in one place, and how errors are shown."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tocsin import __version__
+from tocsin.cli import devcluster, roles, schema, topics
+from tocsin.domain.errors import TocsinError
+
+app = typer.Typer(
+    name="tocsin",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="tocsin: cron at scale. A distributed job scheduler on Kafka and Cassandra.",
+)
+app.add_typer(devcluster.app, name="devcluster")
+app.add_typer(topics.app, name="topics")
+app.add_typer(schema.app, name="schema")
+app.command()(roles.gateway)
+app.command()(roles.trigger)
+app.command()(roles.worker)
+app.command()(roles.projector)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Run jobs on time, at least once, for many tenants."""
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one line and exit code 1, never a traceback."""
+    try:
+        app()
+    except TocsinError as error:
+        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False)
+        sys.exit(1)

@@ -1,0 +1,64 @@
+"""``tocsin gateway | trigger | worker | projector``: one process of one role, in the foreground."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tocsin.config import Settings
+
+Name = Annotated[str | None, typer.Option(help="Name of this process; stays over restarts. Default: the host's.")]
+MetricsPort = Annotated[int | None, typer.Option(help="Port for Prometheus metrics; 0 takes any free one.")]
+ReadyFile = Annotated[str | None, typer.Option(help="Written, as JSON, once the process serves.")]
+
+
+def settings_with(name: str | None, metrics_port: int | None, ready_file: str | None) -> Settings:
+    """Return the settings of the environment, overridden by what the command line says."""
+    settings = Settings()
+    if name is not None:
+        settings.name = name
+    if metrics_port is not None:
+        settings.metrics.port = metrics_port
+    if ready_file is not None:
+        settings.ready_file = ready_file
+    return settings
+
+
+def gateway(
+    name: Name = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: loopback only.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes any free one.")] = None,
+    metrics_port: MetricsPort = None,
+    ready_file: ReadyFile = None,
+) -> None:
+    """Serve the REST door."""
+    from tocsin.bootstrap.gateway import run_gateway
+
+    settings = settings_with(name, metrics_port, ready_file)
+    if host is not None:
+        settings.gateway.host = host
+    if port is not None:
+        settings.gateway.port = port
+    raise typer.Exit(run_gateway(settings))
+
+
+def trigger(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:
+    """Own shards, and fire what is due."""
+    from tocsin.bootstrap.trigger import run_trigger
+
+    raise typer.Exit(run_trigger(settings_with(name, metrics_port, ready_file)))
+
+
+def worker(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:
+    """Carry executions out."""
+    from tocsin.bootstrap.worker import run_worker
+
+    raise typer.Exit(run_worker(settings_with(name, metrics_port, ready_file)))
+
+
+def projector(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:
+    """Fill the views that people read."""
+    from tocsin.bootstrap.projector import run_projector
+
+    raise typer.Exit(run_projector(settings_with(name, metrics_port, ready_file)))

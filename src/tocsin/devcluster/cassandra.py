@@ -1,0 +1,158 @@
+"""A Cassandra node: its settings, its Java options, its sign of life."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tocsin.devcluster.node import LOOPBACK, NotAnsweringError, Ports, Runtime, argument_file, class_path_argument
+from tocsin.devcluster.versions import CASSANDRA_COORDINATES
+
+CLUSTER_NAME = "tocsin-dev"
+PROBE_TIMEOUT_S = 10.0
+HEAP = ("-Xss256k", "-Xms512m", "-Xmx768m")
+
+
+@dataclass
+class CassandraNode:
+    """The only node of a one-node cluster, its own seed."""
+
+    name: str
+    directory: Path
+    coordinates: Sequence[str] = CASSANDRA_COORDINATES
+    port_names: Sequence[str] = ("client", "storage", "jmx")
+    started_line: str = "Startup complete"
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.directory / "cassandra.yaml"
+
+    def prepare(self, ports: Ports, runtime: Runtime) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.settings_file.write_text(yaml.safe_dump(self.settings(ports), sort_keys=False), "utf-8")
+        self._logback_file.write_text(LOGBACK, "utf-8")
+        self._jvm_file.write_text(argument_file(self.jvm_options(runtime, ports)), "utf-8")
+
+    def arguments(self, runtime: Runtime, ports: Ports) -> Sequence[str]:
+        return [f"@{self._jvm_file}", "org.apache.cassandra.service.CassandraDaemon"]
+
+    def probe(self, ports: Ports) -> None:
+        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+        from cassandra.policies import WhiteListRoundRobinPolicy
+
+        profile = ExecutionProfile(WhiteListRoundRobinPolicy([LOOPBACK]), request_timeout=PROBE_TIMEOUT_S)
+        cluster = Cluster(
+            [LOOPBACK],
+            port=ports["client"],
+            connect_timeout=PROBE_TIMEOUT_S,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            protocol_version=5,
+        )
+        try:
+            cluster.connect().execute("SELECT release_version FROM system.local")
+        except (NoHostAvailable, OSError) as error:
+            raise NotAnsweringError(str(error)) from error
+        finally:
+            cluster.shutdown()
+
+    def settings(self, ports: Ports) -> dict[str, object]:
+        """Return the contents of cassandra.yaml."""
+        seeds = [{"seeds": f"{LOOPBACK}:{ports['storage']}"}]
+        return {
+            "cluster_name": CLUSTER_NAME,
+            "num_tokens": 1,
+            "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+            "commitlog_sync": "periodic",
+            "commitlog_sync_period": "1000ms",
+            "data_file_directories": [str(self.data / "tables")],
+            "commitlog_directory": str(self.data / "commitlog"),
+            "cdc_raw_directory": str(self.data / "cdc_raw"),
+            "hints_directory": str(self.data / "hints"),
+            "saved_caches_directory": str(self.data / "saved_caches"),
+            "seed_provider": [{"class_name": "org.apache.cassandra.locator.SimpleSeedProvider", "parameters": seeds}],
+            "listen_address": LOOPBACK,
+            "rpc_address": LOOPBACK,
+            "storage_port": ports["storage"],
+            "native_transport_port": ports["client"],
+            "start_native_transport": True,
+            "endpoint_snitch": "SimpleSnitch",
+            "auto_snapshot": False,
+            "memtable": {"configurations": {"default": {"class_name": "TrieMemtable"}}},
+        }
+
+    def jvm_options(self, runtime: Runtime, ports: Ports) -> list[str]:
+        """Return Java's options, without the main class."""
+        agent = next(jar for jar in runtime.class_path if jar.name.startswith("jamm-"))
+        return [
+            f"-javaagent:{agent}",  # measures objects; Cassandra does not start without it
+            *HEAP,
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Djava.net.preferIPv4Stack=true",
+            "-Djdk.attach.allowAttachSelf=true",
+            "-Dio.netty.tryReflectionSetAccessible=true",
+            *(f"--add-exports={package}=ALL-UNNAMED" for package in EXPORTS),
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENS),
+            f"-Dcassandra.config={self.settings_file.as_uri()}",
+            f"-Dcassandra.storagedir={self.data}",
+            f"-Dcassandra.logdir={self.directory / 'log'}",
+            "-Dcassandra-foreground=yes",
+            f"-Dcassandra.jmx.local.port={ports['jmx']}",
+            f"-Dlogback.configurationFile={self._logback_file}",
+            # A ring of one has nobody to wait for.
+            "-Dcassandra.ring_delay_ms=100",
+            "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+            "-cp",
+            class_path_argument(runtime.class_path),
+        ]
+
+    @property
+    def _jvm_file(self) -> Path:
+        return self.directory / "jvm.args"
+
+    @property
+    def _logback_file(self) -> Path:
+        return self.directory / "logback.xml"
+
+
+# What Cassandra 5.0's own start script opens to itself on Java 17.
+EXPORTS = (
+    "java.base/jdk.internal.misc",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.sql/java.sql",
+    "java.base/java.lang.ref",
+    "jdk.unsupported/sun.misc",
+    "jdk.compiler/com.sun.tools.javac.file",
+    "jdk.attach/sun.tools.attach",
+)
+OPENS = (
+    "java.base/java.lang.module",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "java.base/java.io",
+    "java.base/java.lang.reflect",
+    "java.base/java.lang",
+    "java.base/java.util",
+    "jdk.management/com.sun.management.internal",
+    "jdk.compiler/com.sun.tools.javac",
+)
+
+LOGBACK = """\
+<configuration>
+  <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5level [%thread] %logger{20} %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="STDOUT"/></root>
+</configuration>
+"""

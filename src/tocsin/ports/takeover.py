@@ -1,0 +1,47 @@
+"""Port: what a new owner reads before it may decide anything.
+
+The order in which these are called is the rule; see ``roles.trigger.takeover``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class JobsTail(NamedTuple):
+    """The jobs log of a shard from an offset on. Values None are tombstones."""
+
+    records: Sequence[tuple[str, bytes | None]]
+    end: int
+
+
+class Takeover(Protocol):
+    """Reads a predecessor's legacy. Every call blocks until it has its answer, or raises ``Unavailable``."""
+
+    def fence(self, owner: str) -> None:
+        """Make sure that the holder of a transactional id can commit nothing more; its open transaction is aborted."""
+        ...
+
+    def wait_for_offsets(self, shards: Sequence[int]) -> None:
+        """Return when no transaction that carries offsets of these shards is pending.
+
+        A timeout of the question is not an answer: it is asked again.
+        """
+        ...
+
+    def read_states(self, shards: Sequence[int]) -> dict[int, dict[str, bytes]]:
+        """Return the latest committed value of every key of the shards' logs of states.
+
+        The end is that of a read_uncommitted client at the time of the call: a read_committed one would hide an
+        open transaction, and everything behind it.
+        """
+        ...
+
+    def read_jobs(self, shard: int, from_offset: int) -> JobsTail:
+        """Return the committed records of a shard's jobs log from an offset to its true end."""
+        ...
+
+    def has_run(self, shard: int) -> bool:
+        """Tell whether the shard ever had an owner: commands were deleted, or its jobs log is not empty."""
+        ...

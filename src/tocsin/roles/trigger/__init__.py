@@ -1,0 +1,1 @@
+"""The trigger: owns shards, decides for them turn by turn, and fires what is due."""

@@ -1,0 +1,115 @@
+"""Taking a shard over, in an order of which every step answers a way to lose or repeat jobs.
+
+1. Read the states, to learn who owned the shards.
+2. Fence those owners: from here on they can commit nothing.
+3. Wait until no transaction with offsets of these shards is pending.
+4. Read the states again, to the true end. If an owner changed meanwhile, begin again with 2.
+5. Load; read the jobs log from where the index is known to be complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from tocsin.domain.entries import Place
+from tocsin.domain.errors import Refused, StateGap
+from tocsin.domain.instants import Micros
+from tocsin.domain.jobs import Job
+from tocsin.engine.restore import restore
+from tocsin.engine.shard_state import ShardState
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.takeover import JobsTail, Takeover
+
+log = structlog.get_logger()
+
+ROUNDS_MAX = 10
+"""If the owner changes under us so often, another takeover is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A shard as its new owner finds it."""
+
+    state: ShardState
+    jobs: list[tuple[Job, bytes]]
+    jobs_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What was recorded when the topics were created."""
+
+    epoch: int
+    shards: int
+
+
+def take_over(
+    takeover: Takeover, shards: Sequence[int], codec: RecordCodec, facts: ClusterFacts, now: Micros
+) -> dict[int, Restored]:
+    """Fence the predecessors of these shards and restore what they left.
+
+    Raises:
+        StateGap: a shard that has run has no state, or one with a hole.
+        Refused: the cluster is not the one that the state speaks of.
+        Unavailable: the log did not answer.
+    """
+    states = _restore_all(takeover, shards, codec)
+    fenced: set[str] = set()
+    for _ in range(ROUNDS_MAX):
+        owners = {state.owner for state in states.values() if state and not state.released} - {""}
+        if owners <= fenced and fenced:
+            break
+        for owner in sorted(owners - fenced):
+            takeover.fence(owner)
+        fenced |= owners
+        takeover.wait_for_offsets(shards)
+        states = _restore_all(takeover, shards, codec)
+        if not owners:
+            break
+    else:
+        raise Refused("the owner of these shards keeps changing: two triggers take them over from each other")
+    return {shard: _load(takeover, shard, states[shard], codec, facts, now) for shard in shards}
+
+
+def _restore_all(takeover: Takeover, shards: Sequence[int], codec: RecordCodec) -> dict[int, ShardState | None]:
+    return {shard: restore(shard, records, codec) for shard, records in takeover.read_states(shards).items()}
+
+
+def _load(
+    takeover: Takeover, shard: int, state: ShardState | None, codec: RecordCodec, facts: ClusterFacts, now: Micros
+) -> Restored:
+    if state is None:
+        if takeover.has_run(shard):
+            raise StateGap(shard, "it has run before, but its log of states is empty; restore the topic")
+        state = ShardState(shard, facts.epoch, facts.shards, Place.before(now + 1))
+    if (state.shards, state.epoch) != (facts.shards, facts.epoch):
+        raise Refused(
+            f"shard {shard} was written by a cluster of {state.shards} shards, epoch {state.epoch}; this one has "
+            f"{facts.shards} shards, epoch {facts.epoch}. Shards are fixed when a cluster is created"
+        )
+    tail = takeover.read_jobs(shard, state.indexed_upto)
+    jobs = _jobs_of(tail, codec)
+    log.info(
+        "took a shard over",
+        action="trigger.took_over",
+        shard=shard,
+        turn=state.number,
+        cursor=state.cursor.run_at,
+        active=len(state.active),
+        rewritten=len(jobs),
+    )
+    return Restored(state, jobs, tail.end)
+
+
+def _jobs_of(tail: JobsTail, codec: RecordCodec) -> list[tuple[Job, bytes]]:
+    """Decode the snapshots; a tombstone says that its job's rows are gone, so nothing of it is to be written."""
+    snapshots: dict[str, list[tuple[Job, bytes]]] = {}
+    for job_id, value in tail.records:
+        if value is None:
+            snapshots.pop(job_id, None)
+        else:
+            snapshots.setdefault(job_id, []).append((codec.decode_job(value), value))
+    return [pair for pairs in snapshots.values() for pair in pairs]
