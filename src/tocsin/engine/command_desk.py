@@ -208,6 +208,7 @@ class CommandDesk:
         snapshot = self._codec.encode_job(job)
         step.jobs.append(NewRecord(JOBS, self._state.shard, job.job_id, snapshot))
         step.snapshots.append(job)
+        self._outbox.file(step.number, job)
         return snapshot
 
     def _check_shard(self, job_id: str) -> None:

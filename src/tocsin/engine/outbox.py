@@ -45,11 +45,13 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._turns)
 
+    def file(self, turn: int, job: Job) -> None:
+        """Know a job's new snapshot from now on: the next command of the same turn may concern it."""
+        self._jobs[job.job_id] = (turn, job)
+
     def add(self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...]) -> None:
-        """Remember a turn that has something to write."""
+        """Remember what a turn has to write, and the jobs that were filed in it."""
         self._turns[turn] = PendingTurn(writes, jobs)
-        for job in jobs:
-            self._jobs[job.job_id] = (turn, job)
 
     def committed(self, turn: int, jobs_end: int | None) -> StoreWrites:
         """The turn is in the log: return what may now be written."""

@@ -121,6 +121,7 @@ class ShardEngine:
         for job, _ in snapshots:
             step.deletes.extend(job.replaced)
         for job, snapshot in latest.values():
+            self._outbox.file(0, job)
             row = snapshot if job.state is not JobState.DELETED else None
             step.job_rows.append(JobRow(job.job_id, job.version, row))
             if job.entry is not None:
@@ -199,7 +200,7 @@ class ShardEngine:
         horizon_end = self._horizon.loaded_upto
         # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
         upto = min(step.now - step.now % MILLISECOND, horizon_end - 1)
-        due = self._wheel.drain(state.cursor, upto, limits.fires_max)
+        due = self._wheel.drain(upto, limits.fires_max)
         restamp = self._codec.restamp
         stamp = self._codec.stamp(1, step.number, 0)
         voids, active = state.voids, state.active

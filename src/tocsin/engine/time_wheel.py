@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from tocsin.domain.entries import Entry, Place
+from tocsin.domain.entries import Entry
 from tocsin.domain.instants import SECOND, Micros
 
 
@@ -46,11 +46,10 @@ class TimeWheel:
             return None
         return self._sort(self._seconds[0])[-1].run_at
 
-    def drain(self, after: Place, upto: Micros, limit: int) -> list[Entry]:
-        """Take out what stands after a place and is due at or before an instant.
+    def drain(self, upto: Micros, limit: int) -> list[Entry]:
+        """Take out what is due at or before an instant.
 
         Args:
-            after: the cursor; entries at or before it are decided already, and dropped.
             upto: the instant.
             limit: about how many. Entries of one place are never parted: the cursor could not stand between them.
 
@@ -68,7 +67,7 @@ class TimeWheel:
                 entry = slot.pop()
                 self._size -= 1
                 key = entry[:4]
-                if key != previous and entry[:3] > after:
+                if key != previous:
                     drained.append(entry)
                     previous = key
             if slot:

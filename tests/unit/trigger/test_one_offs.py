@@ -77,6 +77,17 @@ def test_a_byte_bound_splits_a_burst_without_losing_any() -> None:
     assert sorted(world.fired()) == sorted(jobs)
 
 
+def test_a_bucket_read_that_overtakes_the_write_misses_nothing(world: World) -> None:
+    world.run(1)
+    world.store.held = True
+    job = world.create(in_s=300)
+    for _ in range(400):
+        world.run(1, step_s=1)
+        world.store.release(world.store.waiting() - 1, newest=True)  # the oldest request, the write, never arrives
+    assert world.store.waiting() == 1
+    assert world.fired() == [job]
+
+
 def test_delete_before_the_due_time_prevents_the_fire(world: World) -> None:
     job = world.create(in_s=30)
     world.run(1)

@@ -97,10 +97,10 @@ class MemoryScheduleStore:
         """Return how many begun requests have not happened."""
         return len(self._waiting)
 
-    def release(self, count: int | None = None) -> None:
-        """Let begun requests happen, oldest first; all of them where no count is given."""
+    def release(self, count: int | None = None, *, newest: bool = False) -> None:
+        """Let begun requests happen, oldest or newest first; all of them where no count is given."""
         for _ in range(len(self._waiting) if count is None else min(count, len(self._waiting))):
-            shard, generation, act = self._waiting.popleft()
+            shard, generation, act = self._waiting.pop() if newest else self._waiting.popleft()
             if generation == self._generations[shard]:
                 self._done.extend(act())
 
