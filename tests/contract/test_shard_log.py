@@ -1,0 +1,207 @@
+"""What an owner's log promises, asked of the real broker and of the one in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tocsin.adapters.kafka.names import TopicNames
+from tocsin.adapters.kafka.shard_log import KafkaShardLog, group_generation
+from tocsin.adapters.kafka.takeover import KafkaTakeover
+from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
+from tocsin.domain.errors import Refused
+from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS, SHARD_STATE, NewRecord, Polled, ShardLog, ShardTurn
+from tocsin.ports.takeover import Takeover
+from tocsin.testing import SettableClock
+
+SHARDS = 2
+TOPICS = (COMMANDS, REPORTS, JOBS, SHARD_STATE)
+
+
+@dataclass
+class Broker:
+    """One broker's topics, and how to get at them."""
+
+    open: Callable[[str], ShardLog]
+    """Make a log for a new owner that has joined and reads from the start."""
+    takeover: Takeover
+    append: Callable[[str, int, str, bytes], None]
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.real)])
+def broker(request: pytest.FixtureRequest, unique: str) -> Iterator[Broker]:
+    if request.param == "memory":
+        yield _memory_broker()
+        return
+    bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
+    opened: list[KafkaShardLog] = []
+    yield _kafka_broker(bootstrap, TopicNames(f"{unique}."), opened)
+    for shard_log in opened:
+        shard_log.close(leave=True)
+
+
+def _memory_broker() -> Broker:
+    log = MemoryLog(SettableClock())
+
+    def open_log(owner: str) -> ShardLog:
+        shard_log = MemoryShardLog(log, owner)
+        shard_log.begin({shard: (0, 0) for shard in range(SHARDS)})
+        return shard_log
+
+    return Broker(open_log, MemoryTakeover(log), lambda topic, shard, key, value: _ignore(log.append(topic, shard, key, value)))
+
+
+def _ignore(_: object) -> None:
+    """A value that nobody needs."""
+
+
+def _kafka_broker(bootstrap: str, names: TopicNames, opened: list[KafkaShardLog]) -> Broker:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(names.prefix + topic, SHARDS, 1) for topic in TOPICS]).values():
+        future.result(20)
+    producer = Producer({"bootstrap.servers": bootstrap})
+
+    def open_log(owner: str) -> ShardLog:
+        for former in opened:
+            former.close(leave=True)
+        opened.clear()
+        shard_log = KafkaShardLog(bootstrap, names, owner, owner, session_timeout_s=6)
+        shard_log.join(SHARDS, 30)
+        shard_log.begin({shard: (0, 0) for shard in range(SHARDS)})
+        opened.append(shard_log)
+        return shard_log
+
+    def append(topic: str, shard: int, key: str, value: bytes) -> None:
+        producer.produce(names.prefix + topic, value, key, shard)
+        assert producer.flush(20) == 0
+
+    return Broker(open_log, KafkaTakeover(bootstrap, names, "takeover", {}), append)
+
+
+def _turn(shard: int, number: int, *, state: bytes = b"state", jobs: int = 0, offset: int = 0) -> ShardTurn:
+    records = [NewRecord(SHARD_STATE, shard, f"d/{number}/0", state)]
+    return ShardTurn(
+        shard, number, records, [NewRecord(JOBS, shard, f"job-{n}", b"snapshot") for n in range(jobs)], offset
+    )
+
+
+def _poll_until(shard_log: ShardLog, commands: int, reports: int) -> Polled:
+    """Poll until so much has come; the test's time limit is the only one."""
+    got = Polled()
+    while len(got.commands) < commands or len(got.reports) < reports:
+        polled = shard_log.poll(0.1, 100, 100)
+        got.commands += polled.commands
+        got.reports += polled.reports
+    return got
+
+
+def test_brings_commands_and_reports_of_every_shard_in_order(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    for n in range(5):
+        broker.append(COMMANDS, n % 2, "k", b"c%d" % n)
+        broker.append(REPORTS, 1, "k", b"r%d" % n)
+    got = _poll_until(shard_log, 5, 5)
+    assert [r.value for r in got.commands if r.partition == 0] == [b"c0", b"c2", b"c4"]
+    assert [r.value for r in got.reports] == [b"r0", b"r1", b"r2", b"r3", b"r4"]
+    assert all(record.timestamp > 10**15 for record in got.commands)
+    assert not got.revoked
+
+
+def test_a_commit_makes_everything_visible_and_tells_where_the_jobs_end(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    assert broker.takeover.has_run(0) is False
+    first = shard_log.commit([_turn(0, 1, jobs=3), _turn(1, 1)])
+    assert set(first) == {0}, "only shards that produced jobs have an end"
+    second = shard_log.commit([_turn(0, 2, state=b"newer", jobs=1)])
+    tail = broker.takeover.read_jobs(0, first[0])
+    assert [key for key, _ in tail.records] == ["job-0"], "only what came after the first turn's end"
+    assert tail.end >= second[0]
+    assert len(broker.takeover.read_jobs(0, 0).records) == 4
+    states = broker.takeover.read_states(range(SHARDS))
+    assert states[0] == {"d/1/0": b"state", "d/2/0": b"newer"}
+    assert states[1] == {"d/1/0": b"state"}
+    assert broker.takeover.has_run(0) is True
+
+
+def test_reading_from_the_end_of_a_log_ends(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    end = shard_log.commit([_turn(0, 1, jobs=1)])[0]
+    tail = broker.takeover.read_jobs(0, end)
+    assert tail.records == []
+    assert broker.takeover.read_jobs(0, tail.end).records == []
+
+
+def test_a_fenced_owner_commits_nothing_more(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    shard_log.commit([_turn(0, 1)])
+    broker.takeover.fence("a")
+    with pytest.raises(Refused):
+        shard_log.commit([_turn(0, 2)])
+    broker.takeover.wait_for_offsets(range(SHARDS))
+    assert broker.takeover.read_states([0])[0] == {"d/1/0": b"state"}
+
+
+def test_a_successor_commits_where_the_fenced_one_ended(broker: Broker) -> None:
+    broker.open("a").commit([_turn(0, 1)])
+    broker.takeover.fence("a")
+    broker.takeover.wait_for_offsets(range(SHARDS))
+    broker.open("b").commit([_turn(0, 2)])
+    assert set(broker.takeover.read_states([0])[0]) == {"d/1/0", "d/2/0"}
+
+
+def test_a_paused_shard_brings_no_commands_but_reports(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    shard_log.pause(0)
+    broker.append(COMMANDS, 0, "k", b"waits")
+    broker.append(COMMANDS, 1, "k", b"comes")
+    broker.append(REPORTS, 0, "k", b"report")
+    assert [r.value for r in _poll_until(shard_log, 1, 1).commands] == [b"comes"]
+    shard_log.resume(0)
+    assert [r.value for r in _poll_until(shard_log, 1, 0).commands] == [b"waits"]
+
+
+def test_old_applied_records_are_deleted_and_others_stay(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    for n in range(4):
+        broker.append(COMMANDS, 0, "k", b"%d" % n)
+    _poll_until(shard_log, 4, 0)
+    shard_log.trim(COMMANDS, 0, 3, older_than=0)
+    assert broker.takeover.has_run(0) is False, "nothing is older than the epoch"
+    shard_log.trim(COMMANDS, 0, 3, older_than=4_000_000_000_000_000)
+    while not broker.takeover.has_run(0):
+        pass  # deletion is asynchronous on the real broker; the test's time limit is the only one
+
+
+@pytest.mark.real
+def test_the_true_end_is_seen_behind_an_open_transaction(request: pytest.FixtureRequest, unique: str) -> None:
+    """A read_committed reader's own idea of the end would stop before the open transaction, and miss what follows."""
+    bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
+    names = TopicNames(f"{unique}.")
+    _kafka_broker(bootstrap, names, [])
+    hanging = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique, "transaction.timeout.ms": 4_000})
+    hanging.init_transactions(20)
+    hanging.begin_transaction()
+    hanging.produce(names.shard_state, b"never committed", "d/1/0", 0)
+    hanging.flush(20)
+    other = Producer({"bootstrap.servers": bootstrap})
+    other.produce(names.shard_state, b"committed behind it", "d/2/0", 0)
+    assert other.flush(20) == 0
+    state = KafkaTakeover(bootstrap, names, "takeover", {}).read_states([0])[0]
+    assert state == {"d/2/0": b"committed behind it"}, "the aborted record is out, what stands behind it is in"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "generation"),
+    [(b"CGMDv2:\xff\xff\xff\xffgroup\0\0\1", -1), (b"CGMDv2:\x07\x00\x00\x00group\0member\0\1", 7)],
+)
+def test_reads_the_generation_out_of_group_metadata(metadata: bytes, generation: int) -> None:
+    assert group_generation(metadata) == generation
+
+
+def test_refuses_group_metadata_of_an_unknown_form() -> None:
+    with pytest.raises(Refused, match="unknown form"):
+        group_generation(b"CGMDv3:....")
