@@ -1,0 +1,111 @@
+"""A shard's log of states: deltas in a ring, snapshots in chunks, and what restoring makes of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tocsin.adapters.avro import AvroCodec
+from tocsin.domain.entries import Place
+from tocsin.domain.errors import StateGap
+from tocsin.domain.executions import AttemptHead
+from tocsin.domain.shard_records import Active, Void
+from tocsin.domain.targets import HttpTarget
+from tocsin.engine.restore import restore
+from tocsin.engine.ring import chunk_key, delta_key
+from tocsin.engine.shard_state import ShardState
+from tocsin.engine.snapshots import SnapshotWriter, delta_records
+
+CODEC = AvroCodec()
+RING = 16
+
+
+class Writer:
+    """Writes turns as the engine does, into a compacted log."""
+
+    def __init__(self, chunk_bytes: int = 2_000) -> None:
+        self.state = ShardState(0, 1, 1, Place(0, "", 0), owner="o")
+        self.log: dict[str, bytes] = {}
+        self.snapshots = SnapshotWriter(CODEC, chunk_bytes, RING)
+        self.chunk_bytes = chunk_bytes
+
+    def turn(self, started: list[str], ended: list[str]) -> None:
+        state = self.state
+        state.number += 1
+        state.cursor = Place(state.number, "", 0)
+        dispatched = []
+        for name in started:
+            head = AttemptHead(1, state.number, 0, name, "job", "t", 1, 1, 1)
+            execution = CODEC.encode_execution(head, HttpTarget("http://a.test/"))
+            state.active[name] = Active(execution, state.number)
+            dispatched.append(execution)
+        for name in ended:
+            del state.active[name]
+        voids = [Void(f"job{state.number}", 1, Place(state.number + 3, "", 0))]
+        state.voids |= {void.job_id: void for void in voids}
+        state.drop_passed_voids()
+        records = delta_records(CODEC, state, state.number, dispatched, ended, voids, self.chunk_bytes, RING)
+        if self.snapshots.due(state):
+            self.snapshots.begin(state)
+        if self.snapshots.busy:
+            records += self.snapshots.next_records(state)
+        self.log |= {record.key: record.value or b"" for record in records}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_restores_exactly_what_was_at_every_turn(seed: int) -> None:
+    chance, writer, count = random.Random(seed), Writer(), 0
+    for _ in range(100):
+        started = [f"e{count + n}" for n in range(chance.randrange(8))]
+        count += len(started)
+        ended = [name for name in writer.state.active if chance.random() < 0.2]
+        writer.turn(started, ended)
+        restored = restore(0, writer.log, CODEC)
+        assert restored == writer.state
+
+
+def test_the_log_stays_within_a_ring_and_two_snapshots() -> None:
+    writer = Writer()
+    for n in range(200):
+        writer.turn([f"e{n}"], [f"e{n - 3}"] if n >= 3 else [])
+    assert len([key for key in writer.log if key.startswith("d/")]) <= RING
+    assert {key.split("/")[1] for key in writer.log if key.startswith("s/")} == {"0", "1"}
+
+
+def test_an_empty_log_is_a_shard_that_never_ran() -> None:
+    assert restore(3, {}, CODEC) is None
+
+
+def test_a_snapshot_without_its_last_chunk_does_not_count() -> None:
+    writer = Writer(chunk_bytes=200)
+    while writer.state.snapshot_base == 0:
+        writer.turn([f"e{writer.state.number}"], [])
+    slot = writer.state.snapshot_slot
+    indexes = sorted(int(key.split("/")[2]) for key in writer.log if key.startswith(f"s/{slot}/"))
+    assert len(indexes) > 2
+    for index in (indexes[-1], indexes[0]):
+        damaged = {key: value for key, value in writer.log.items() if key != chunk_key(slot, index)}
+        restored = restore(0, damaged, CODEC)
+        assert restored is not None and restored.snapshot_base == 0
+        assert restored.active == writer.state.active, "all deltas since the beginning are still there"
+
+
+@pytest.mark.parametrize("missing", [1, 4, 6])
+def test_a_missing_delta_is_an_error(missing: int) -> None:
+    writer = Writer()
+    for n in range(7):
+        writer.turn([f"e{n}"], [])
+    del writer.log[delta_key(missing, 0, RING)]
+    with pytest.raises(StateGap, match=f"delta {missing}"):
+        restore(0, writer.log, CODEC)
+
+
+def test_a_missing_part_is_an_error() -> None:
+    writer = Writer(chunk_bytes=300)
+    writer.turn([f"e{n}" for n in range(10)], [])
+    parts = [key for key in writer.log if key.startswith("d/")]
+    assert len(parts) > 2
+    for part in parts:
+        with pytest.raises(StateGap):
+            restore(0, {key: value for key, value in writer.log.items() if key != part}, CODEC)
