@@ -49,10 +49,12 @@ def _memory_broker() -> Broker:
 
     def open_log(owner: str) -> ShardLog:
         shard_log = MemoryShardLog(log, owner)
-        shard_log.begin({shard: (0, 0) for shard in range(SHARDS)})
+        shard_log.begin(dict.fromkeys(range(SHARDS), (0, 0)))
         return shard_log
 
-    return Broker(open_log, MemoryTakeover(log), lambda topic, shard, key, value: _ignore(log.append(topic, shard, key, value)))
+    return Broker(
+        open_log, MemoryTakeover(log), lambda topic, shard, key, value: _ignore(log.append(topic, shard, key, value))
+    )
 
 
 def _ignore(_: object) -> None:
@@ -71,7 +73,7 @@ def _kafka_broker(bootstrap: str, names: TopicNames, opened: list[KafkaShardLog]
         opened.clear()
         shard_log = KafkaShardLog(bootstrap, names, owner, owner, session_timeout_s=6)
         shard_log.join(SHARDS, 30)
-        shard_log.begin({shard: (0, 0) for shard in range(SHARDS)})
+        shard_log.begin(dict.fromkeys(range(SHARDS), (0, 0)))
         opened.append(shard_log)
         return shard_log
 
@@ -117,10 +119,10 @@ def test_a_commit_makes_everything_visible_and_tells_where_the_jobs_end(broker: 
     first = shard_log.commit([_turn(0, 1, jobs=3), _turn(1, 1)])
     assert set(first) == {0}, "only shards that produced jobs have an end"
     second = shard_log.commit([_turn(0, 2, state=b"newer", jobs=1)])
-    tail = broker.takeover.read_jobs(0, first[0])
+    tail = broker.takeover.read_jobs({0: first[0], 1: 0})[0]
     assert [key for key, _ in tail.records] == ["job-0"], "only what came after the first turn's end"
     assert tail.end >= second[0]
-    assert len(broker.takeover.read_jobs(0, 0).records) == 4
+    assert len(broker.takeover.read_jobs({0: 0})[0].records) == 4
     states = broker.takeover.read_states(range(SHARDS))
     assert states[0] == {"d/1/0": b"state", "d/2/0": b"newer"}
     assert states[1] == {"d/1/0": b"state"}
@@ -130,9 +132,9 @@ def test_a_commit_makes_everything_visible_and_tells_where_the_jobs_end(broker: 
 def test_reading_from_the_end_of_a_log_ends(broker: Broker) -> None:
     shard_log = broker.open("a")
     end = shard_log.commit([_turn(0, 1, jobs=1)])[0]
-    tail = broker.takeover.read_jobs(0, end)
+    tail = broker.takeover.read_jobs({0: end})[0]
     assert tail.records == []
-    assert broker.takeover.read_jobs(0, tail.end).records == []
+    assert broker.takeover.read_jobs({0: tail.end})[0].records == []
 
 
 def test_a_fenced_owner_commits_nothing_more(broker: Broker) -> None:

@@ -5,7 +5,7 @@ The order in which these are called is the rule; see ``roles.trigger.takeover``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -38,8 +38,8 @@ class Takeover(Protocol):
         """
         ...
 
-    def read_jobs(self, shard: int, from_offset: int) -> JobsTail:
-        """Return the committed records of a shard's jobs log from an offset to its true end."""
+    def read_jobs(self, starts: Mapping[int, int]) -> dict[int, JobsTail]:
+        """Return the committed records of the shards' jobs logs, each from an offset to its true end."""
         ...
 
     def has_run(self, shard: int) -> bool:

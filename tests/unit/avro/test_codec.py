@@ -34,7 +34,14 @@ DEFINITION = parse(
 HEADER = ShardHeader("owner-1", False, 1, 8, Place(5, "job", 5), 7, 8, 9)
 NUMBERS = st.integers(0, 2**62)
 HEADS = st.builds(
-    AttemptHead, st.integers(1, 2**30), NUMBERS, st.integers(0, 2**30), *[st.text(max_size=80)] * 3, NUMBERS, NUMBERS, NUMBERS
+    AttemptHead,
+    st.integers(1, 2**30),
+    NUMBERS,
+    st.integers(0, 2**30),
+    *[st.text(max_size=80)] * 3,
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
 )
 
 
@@ -69,7 +76,9 @@ def test_outcomes_state_and_fleet_come_back_as_they_were() -> None:
 
 
 @given(HEADS, st.integers(1, 2**30), NUMBERS, st.integers(0, 2**30))
-def test_a_stamp_changes_the_three_numbers_and_nothing_else(head: AttemptHead, attempt: int, token: int, losses: int) -> None:
+def test_a_stamp_changes_the_three_numbers_and_nothing_else(
+    head: AttemptHead, attempt: int, token: int, losses: int
+) -> None:
     execution = CODEC.encode_execution(head, DEFINITION.target)
     stamped = CODEC.restamp(execution, CODEC.stamp(attempt, token, losses))
     decoded = CODEC.decode_execution(stamped)
@@ -84,7 +93,9 @@ def test_a_stamp_changes_the_three_numbers_and_nothing_else(head: AttemptHead, a
 @given(HEADS)
 def test_a_heads_bytes_travel_into_report_and_event(head: AttemptHead) -> None:
     execution = CODEC.decode_execution(CODEC.encode_execution(head, DEFINITION.target))
-    report = AttemptReport(head, execution.head_bytes, "FAILED", "w", None, 5, True, AttemptError("status", "no", 500), None)
+    report = AttemptReport(
+        head, execution.head_bytes, "FAILED", "w", None, 5, True, AttemptError("status", "no", 500), None
+    )
     decoded = CODEC.decode_report(CODEC.encode_report(report))
     assert decoded == report
     event = ExecutionEvent(head, "DEAD", 1, 2, "FAILED", "r", 3, 4, "w", True, report.error, "res")
@@ -113,7 +124,11 @@ def test_garbage_is_undecodable_and_nothing_else(decode, garbage) -> None:  # ty
 
 @pytest.mark.parametrize(
     ("name", "decode"),
-    [("JobCommand", CODEC.decode_command), ("AttemptReport", CODEC.decode_report), ("Execution", CODEC.decode_execution)],
+    [
+        ("JobCommand", CODEC.decode_command),
+        ("AttemptReport", CODEC.decode_report),
+        ("Execution", CODEC.decode_execution),
+    ],
 )
 @given(body=st.binary(max_size=200))
 def test_a_right_fingerprint_before_garbage_is_no_trap(name: str, decode, body: bytes) -> None:  # type: ignore[no-untyped-def]

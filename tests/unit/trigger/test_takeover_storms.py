@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -12,7 +13,6 @@ from tocsin.domain.errors import Refused
 from tocsin.engine.restore import restore
 from tocsin.engine.shard_engine import EngineLimits
 
-import os
 SEEDS = int(os.environ.get("STORM_SEEDS", "60"))
 SMALL = EngineLimits(fires_max=3, commands_max=4, delta_bytes_max=10_000, cursor_persist_s=2.0, ring=16)
 

@@ -1,4 +1,4 @@
-"""A cluster in memory, driven step by step: the real loop, engine, takeover and codec on a log and a store in memory."""
+"""A cluster in memory, driven step by step: the real loop, engine, takeover and codec on fakes."""
 
 from __future__ import annotations
 

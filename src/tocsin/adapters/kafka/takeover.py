@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -64,9 +64,12 @@ class KafkaTakeover:
                 states[shard][key] = value
         return states
 
-    def read_jobs(self, shard: int, from_offset: int) -> JobsTail:
-        records, ends = self._read(self._names.jobs, {shard: from_offset})
-        return JobsTail([(key, value) for _, key, value in records], max(ends[shard], from_offset))
+    def read_jobs(self, starts: Mapping[int, int]) -> dict[int, JobsTail]:
+        records, ends = self._read(self._names.jobs, starts)
+        found: dict[int, list[tuple[str, bytes | None]]] = {shard: [] for shard in starts}
+        for shard, key, value in records:
+            found[shard].append((key, value))
+        return {shard: JobsTail(found[shard], max(ends[shard], start)) for shard, start in starts.items()}
 
     def has_run(self, shard: int) -> bool:
         consumer = self._consumer(f"{self._names.prefix}look")
@@ -77,7 +80,9 @@ class KafkaTakeover:
         finally:
             consumer.close()
 
-    def _read(self, topic: str, starts: dict[int, int]) -> tuple[list[tuple[int, str, bytes | None]], dict[int, int]]:
+    def _read(
+        self, topic: str, starts: Mapping[int, int]
+    ) -> tuple[list[tuple[int, str, bytes | None]], dict[int, int]]:
         """Read partitions, committed records only, up to the end that an uncommitted reader sees now."""
         ends = self._true_ends(topic, list(starts))
         consumer = self._consumer(f"{self._names.prefix}restore", **{"enable.partition.eof": True})
@@ -89,7 +94,9 @@ class KafkaTakeover:
             consumer.assign([TopicPartition(topic, shard, starts[shard]) for shard in left])
             deadline = time.monotonic() + PATIENCE_S
             while left:
-                for message in consumer.consume(5_000, 0.5):
+                # consume(n, t) waits for n messages or all of t; poll(t) returns with the first.
+                first = consumer.poll(0.5)
+                for message in [first, *consumer.consume(5_000, 0)] if first is not None else []:
                     error = message.error()
                     if error is None:
                         records.append((place(message)[0], (message.key() or b"").decode(), message.value()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instants import Micros
@@ -160,9 +160,12 @@ class MemoryTakeover:
             states[shard] = {key: value for key, value in latest.items() if value is not None}
         return states
 
-    def read_jobs(self, shard: int, from_offset: int) -> JobsTail:
-        records = [((r.key or b"").decode(), r.value) for r in self._log.read(JOBS, shard, from_offset)]
-        return JobsTail(records, max(self._log.end(JOBS, shard), from_offset))
+    def read_jobs(self, starts: Mapping[int, int]) -> dict[int, JobsTail]:
+        return {shard: self._jobs_tail(shard, start) for shard, start in starts.items()}
+
+    def _jobs_tail(self, shard: int, start: int) -> JobsTail:
+        records = [((r.key or b"").decode(), r.value) for r in self._log.read(JOBS, shard, start)]
+        return JobsTail(records, max(self._log.end(JOBS, shard), start))
 
     def has_run(self, shard: int) -> bool:
         return self._log.start(COMMANDS, shard) > 0 or bool(self._log.read(JOBS, shard))

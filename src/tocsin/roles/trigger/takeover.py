@@ -16,7 +16,7 @@ import structlog
 
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import Refused, StateGap
-from tocsin.domain.instants import Micros
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job
 from tocsin.engine.restore import restore
 from tocsin.engine.shard_state import ShardState
@@ -71,16 +71,28 @@ def take_over(
             break
     else:
         raise Refused("the owner of these shards keeps changing: two triggers take them over from each other")
-    return {shard: _load(takeover, shard, states[shard], codec, facts, now) for shard in shards}
+    loaded = {shard: _check(takeover, shard, states[shard], facts, now) for shard in shards}
+    tails = takeover.read_jobs({shard: state.indexed_upto for shard, state in loaded.items()})
+    restored = {
+        shard: Restored(state, _jobs_of(tails[shard], codec), tails[shard].end) for shard, state in loaded.items()
+    }
+    log.info(
+        "took shards over",
+        action="trigger.took_over",
+        shards=len(restored),
+        active=sum(len(legacy.state.active) for legacy in restored.values()),
+        rewritten=sum(len(legacy.jobs) for legacy in restored.values()),
+        cursor_behind_s=round(max((now - s.cursor.run_at) / SECOND for s in loaded.values()), 3),
+    )
+    return restored
 
 
 def _restore_all(takeover: Takeover, shards: Sequence[int], codec: RecordCodec) -> dict[int, ShardState | None]:
     return {shard: restore(shard, records, codec) for shard, records in takeover.read_states(shards).items()}
 
 
-def _load(
-    takeover: Takeover, shard: int, state: ShardState | None, codec: RecordCodec, facts: ClusterFacts, now: Micros
-) -> Restored:
+def _check(takeover: Takeover, shard: int, state: ShardState | None, facts: ClusterFacts, now: Micros) -> ShardState:
+    """Return the state to start from: what was restored, or a new one where the shard has never run."""
     if state is None:
         if takeover.has_run(shard):
             raise StateGap(shard, "it has run before, but its log of states is empty; restore the topic")
@@ -90,18 +102,7 @@ def _load(
             f"shard {shard} was written by a cluster of {state.shards} shards, epoch {state.epoch}; this one has "
             f"{facts.shards} shards, epoch {facts.epoch}. Shards are fixed when a cluster is created"
         )
-    tail = takeover.read_jobs(shard, state.indexed_upto)
-    jobs = _jobs_of(tail, codec)
-    log.info(
-        "took a shard over",
-        action="trigger.took_over",
-        shard=shard,
-        turn=state.number,
-        cursor=state.cursor.run_at,
-        active=len(state.active),
-        rewritten=len(jobs),
-    )
-    return Restored(state, jobs, tail.end)
+    return state
 
 
 def _jobs_of(tail: JobsTail, codec: RecordCodec) -> list[tuple[Job, bytes]]:
