@@ -1,0 +1,90 @@
+"""Processes are killed and stopped; jobs are neither lost nor published twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.system import ROLES, System, wait_for
+
+pytestmark = [pytest.mark.e2e, pytest.mark.real]
+
+
+def _all_succeeded(system: System, jobs: set[str]) -> None:
+    """Wait until the events say that each job's one execution succeeded, and check that it was dispatched once."""
+
+    def succeeded() -> set[str]:
+        return {event.head.job_id for event in system.events() if event.state == "SUCCEEDED"} & jobs
+
+    wait_for(f"all {len(jobs)} jobs to succeed", lambda: succeeded() == jobs)
+    dispatched = system.published()
+    assert set(dispatched.values()) == {1}, "no execution is published twice"
+    assert {execution.rsplit(".", 2)[0] for execution in dispatched} >= jobs
+
+
+def test_the_trigger_is_killed_under_load(system: System) -> None:
+    jobs = {system.create_job(delay_s=n % 12) for n in range(60)}
+    system.kill("trigger")
+    system.start("trigger")
+    jobs |= {system.create_job(delay_s=n % 3) for n in range(20)}
+    _all_succeeded(system, jobs)
+    assert {call.headers["tocsin-job-id"] for call in system.target.calls} == jobs
+    assert len(system.target.calls) == len(jobs), "a trigger's death repeats no call"
+
+
+def test_a_delete_holds_although_the_trigger_is_killed_right_after_it(system: System) -> None:
+    doomed = system.create_job(delay_s=15, path="/never")
+    kept = system.create_job(delay_s=16)
+    answer = system.ask("DELETE", f"/v1/jobs/{doomed}")
+    system.kill("trigger")
+    assert answer.status == 200
+    system.start("trigger")
+    _all_succeeded(system, {kept})
+    assert not [call for call in system.target.calls if call.path == "/never"]
+
+
+def test_the_worker_is_killed_under_load(system: System) -> None:
+    system.target.delay_s = 0.5
+    jobs = {system.create_job(delay_s=2) for _ in range(40)}
+    wait_for("attempts to be under way", lambda: len(system.target.calls) > 5)
+    system.kill("worker")
+    system.start("worker")
+    _all_succeeded(system, jobs)
+    per_job: dict[str, list[bool]] = {}
+    for call in system.target.calls:
+        per_job.setdefault(call.headers["tocsin-job-id"], []).append("tocsin-redelivered" in call.headers)
+    assert set(per_job) == jobs
+    for redelivered in per_job.values():
+        assert redelivered.count(False) <= 1, "whatever is called again says so"
+    keys = {call.headers["tocsin-job-id"]: call.execution_id for call in system.target.calls}
+    assert all(call.execution_id == keys[call.headers["tocsin-job-id"]] for call in system.target.calls)
+
+
+def test_everything_stops_politely_and_starts_again(system: System) -> None:
+    jobs = {system.create_job(delay_s=n / 4) for n in range(80)}
+    system.stop()
+    system.start()
+    jobs.add(system.create_job(delay_s=0))
+    _all_succeeded(system, jobs)
+    assert len(system.target.calls) == len(jobs), "a polite stop repeats nothing"
+
+
+def test_everything_is_killed_at_once(system: System) -> None:
+    jobs = {system.create_job(delay_s=n % 20) for n in range(60)}
+    for role in ROLES:
+        system.kill(role)
+    system.start()
+    _all_succeeded(system, jobs)
+    runs = wait_for("the view to catch up", lambda: (r := [system.runs(job) for job in sorted(jobs)]) and all(r) and r)
+    assert all(len(attempts) == 1 for attempts in runs)
+
+
+def test_a_second_trigger_says_why_it_ends(system: System) -> None:
+    first = system.processes["trigger"]
+    system.start_unready("trigger")
+    second = system.processes["trigger"]
+    try:
+        wait_for("one of them to give up", lambda: second.poll() == 3 or first.poll() == 3)
+        assert "another trigger" in system.log_of("trigger") or "successor" in system.log_of("trigger")
+    finally:
+        first.kill()
+        second.kill()

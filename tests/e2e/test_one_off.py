@@ -1,0 +1,100 @@
+"""A one-off from REST to its result, through real processes, broker and store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.e2e.system import System, wait_for
+
+pytestmark = [pytest.mark.e2e, pytest.mark.real]
+
+
+def test_is_called_once_on_time_and_its_result_is_read_back(system: System) -> None:
+    due = datetime.now(UTC) + timedelta(seconds=3)
+    body = {
+        "name": "nightly settlement",
+        "run_at": due.isoformat(),
+        "target": {
+            "type": "http",
+            "url": f"{system.target.url}/settle",
+            "body": {"sum": 1},
+            "headers": {"X-Team": "a"},
+        },
+        "metadata": {"ticket": [1, "zwei"]},
+    }
+    created = system.ask("POST", "/v1/jobs", body)
+    assert created.status == 201
+    job = created.body
+    assert job["next_run_at"] == due.isoformat().replace("+00:00", "Z")
+    assert job["metadata"] == {"ticket": [1, "zwei"]}
+    assert created.headers["location"] == f"/v1/jobs/{job['job_id']}"
+    assert system.ask("GET", f"/v1/jobs/{job['job_id']}").body["name"] == "nightly settlement"
+
+    [run] = wait_for("the run to succeed", lambda: [r for r in system.runs(job["job_id"]) if r["state"] == "SUCCEEDED"])
+    [call] = [call for call in system.target.calls if call.path == "/settle"]
+    assert call.at >= due.timestamp()
+    assert call.headers["idempotency-key"] == f'"{run["execution_id"]}"'
+    assert call.headers["tocsin-job-id"] == job["job_id"]
+    assert call.headers["tocsin-scheduled-for"] == due.isoformat().replace("+00:00", "Z")
+    assert (call.headers["tocsin-attempt"], call.headers["x-team"]) == ("1", "a")
+    assert "tocsin-redelivered" not in call.headers
+    assert call.body == b'{"sum":1}'
+    assert int(call.headers["tocsin-token"]) == run["token"]
+
+    [event] = [event for event in system.events() if event.head.job_id == job["job_id"]]
+    assert (event.state, event.attempt_state) == ("SUCCEEDED", "SUCCEEDED")
+    assert event.published_at >= event.head.due_at == int(due.timestamp() * 1_000_000)
+    assert system.published()[run["execution_id"]] == 1
+    one = system.ask("GET", f"/v1/runs/{run['execution_id']}")
+    assert one.status == 200
+
+
+def test_a_delete_before_the_due_time_prevents_the_fire(system: System) -> None:
+    job = system.create_job(delay_s=4, path="/never")
+    deleted = system.ask("DELETE", f"/v1/jobs/{job}")
+    assert (deleted.status, deleted.body["detail"]) == (200, "prevented")
+    assert system.ask("GET", f"/v1/jobs/{job}").status == 404
+    assert system.ask("DELETE", f"/v1/jobs/{job}").status == 404
+    later = system.create_job(delay_s=5, path="/after")
+    wait_for("a later job to run", lambda: [r for r in system.runs(later) if r["state"] == "SUCCEEDED"])
+    assert not [call for call in system.target.calls if call.path == "/never"]
+
+
+def test_a_failing_target_ends_dead_with_its_reason(system: System) -> None:
+    job = system.create_job(delay_s=0, path="/status/503")
+    [run] = wait_for("the run to end", lambda: [r for r in system.runs(job) if r["state"] == "DEAD"])
+    assert (run["attempt_state"], run["error"]["status"]) == ("FAILED", 503)
+    assert len([call for call in system.target.calls if call.path == "/status/503"]) == 1
+    assert any(run["execution_id"].encode() in value for _, value in system.read("dead-letters"))
+
+
+def test_many_in_one_second_each_run_once(system: System) -> None:
+    due = datetime.now(UTC) + timedelta(seconds=8)
+    jobs = {system.create_job(run_at=due.isoformat(), path="/burst") for _ in range(200)}
+    wait_for("all to be called", lambda: len([c for c in system.target.calls if c.path == "/burst"]) >= len(jobs))
+    calls = [call for call in system.target.calls if call.path == "/burst"]
+    assert sorted(call.headers["tocsin-job-id"] for call in calls) == sorted(jobs)
+    assert min(call.at for call in calls) >= due.timestamp()
+
+
+def test_bad_input_is_named_with_its_remedy(system: System) -> None:
+    target = {"type": "http", "url": system.target.url}
+    cases = {
+        "schedule.cron": {"schedule": {"cron": "* * * * *"}, "target": target},
+        "colour": {"delay_s": 1, "target": target, "colour": "red"},
+        "run_at": {"run_at": "2026-10-11T02:00:00", "target": target},
+        "retry": {"delay_s": 1, "target": target, "retry": {"max_attempts": 3}},
+        "target.url": {"delay_s": 1, "target": {"type": "http", "url": "ftp://x/"}},
+    }
+    for field, body in cases.items():
+        answer = system.ask("POST", "/v1/jobs", body)
+        assert answer.status == 422, (field, answer)
+        assert answer.headers["content-type"] == "application/problem+json"
+        fault = next(fault for fault in answer.body["faults"] if fault["field"] == field)
+        assert fault["problem"] and fault["remedy"] and "value" in fault
+    number = system.ask("POST", "/v1/jobs", {"run_at": 253402300799, "target": target})
+    assert number.status == 422
+    huge = system.ask("POST", "/v1/jobs", b'{"name": "' + b"x" * 2_000_000 + b'"}')
+    assert huge.status == 413
