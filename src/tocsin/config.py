@@ -10,7 +10,7 @@ import json
 import socket
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
@@ -33,6 +33,13 @@ class CassandraSettings(BaseModel):
     local_datacenter: str | None = Field(None, description="None: that of the first contact point")
     replication_factor: int = Field(1, description="only for a keyspace that `tocsin schema migrate` creates")
     request_timeout_s: float = 10.0
+    username: str | None = Field(None, description="None: the store asks for no credentials")
+    password: SecretStr | None = None
+    requests_in_flight_max: int = Field(64, ge=1, description="requests of one process under way at once")
+    page_rows_max: int = Field(5_000, ge=1, description="rows of an index bucket in one page")
+    batch_rows_max: int = Field(100, ge=1, description="rows of one partition in one batch")
+    mixed_batch_rows_max: int = Field(30, ge=1, description="rows of several partitions in one batch")
+    batch_bytes_max: int = Field(40_000, ge=1_000, description="of one batch; stay below the server's batch_size_fail_threshold")
 
     @field_validator("contact_points", mode="before")
     @classmethod
@@ -44,6 +51,15 @@ class CassandraSettings(BaseModel):
                 else tuple(v.strip() for v in value.split(",") if v.strip())
             )
         return value
+
+
+class ClusterSettings(BaseModel):
+    """What a cluster is created with. Shards cannot be changed afterwards."""
+
+    shards: int = Field(8, ge=1, le=4096)
+    outcome_partitions: int = Field(1, ge=1)
+    lane_partitions: int = Field(16, ge=1)
+    replication_factor: int = Field(1, ge=1, description="of topics; with 3 or more, two replicas must be in sync")
 
 
 class LaneSettings(BaseModel):
@@ -85,7 +101,8 @@ class WorkerSettings(BaseModel):
 
     lanes: tuple[str, ...] = ("default",)
     running_max: int = Field(200, ge=1, description="attempts of this process under way at once")
-    read_ahead_bytes_max: int = Field(16_000_000, ge=1)
+    read_ahead_bytes_max: int = Field(16_000_000, ge=1, description="records fetched and not started; half of it in the client")
+    read_ahead_records_max: int = Field(2_000, ge=1, description="records of a lane that wait to be started, before fetching pauses")
     window_max: int = Field(
         8_192, ge=64, le=8_192, description="offsets of a partition from the oldest unsettled one on"
     )
@@ -114,8 +131,14 @@ class GatewaySettings(BaseModel):
     outcome_wait_s: float = Field(
         2.0, gt=0, description="how long a request waits for its command's outcome before 202"
     )
+    delivery_timeout_s: float = Field(5.0, gt=0, description="how long the log may take to acknowledge a command")
+    store_wait_s: float = Field(5.0, gt=0, description="how long a request waits for the store before it says so")
+    body_wait_s: float = Field(20.0, gt=0, description="how long a body may take to arrive")
     body_bytes_max: int = Field(1_000_000, ge=1)
+    connections_max: int = Field(20_000, ge=1, description="connections and requests at once, before 503")
+    stop_grace_s: float = Field(10.0, ge=1, description="how long requests under way may go on after a stop was asked")
     outcomes_kept_max: int = Field(100_000, ge=1)
+    outcomes_kept_bytes_max: int = Field(128_000_000, ge=1)
     pending_max: int = Field(10_000, ge=1, description="requests waiting for outcomes, before 503")
 
 
@@ -123,7 +146,12 @@ class ProjectorSettings(BaseModel):
     """Bounds of the projector."""
 
     batch_records_max: int = Field(2_000, ge=1)
+    batch_bytes_max: int = Field(8_000_000, ge=1)
     poll_wait_max_s: float = Field(0.1, gt=0)
+    topics_refresh_s: float = Field(30.0, gt=0, description="how soon the topic of a new lane or pool is seen")
+    group_protocol: str = Field(
+        "consumer", pattern="^(consumer|classic)$", description="classic for brokers before 4.0"
+    )
 
 
 class MetricsSettings(BaseModel):
@@ -143,6 +171,7 @@ class Settings(BaseSettings):
     )
     kafka: KafkaSettings = KafkaSettings()
     cassandra: CassandraSettings = CassandraSettings()
+    cluster: ClusterSettings = ClusterSettings()
     lane: LaneSettings = LaneSettings()
     trigger: TriggerSettings = TriggerSettings()
     worker: WorkerSettings = WorkerSettings()
@@ -150,6 +179,6 @@ class Settings(BaseSettings):
     projector: ProjectorSettings = ProjectorSettings()
     metrics: MetricsSettings = MetricsSettings()
     ready_file: str | None = Field(
-        None, description="written once the process serves, with its pid and addresses, as JSON"
+        default=None, description="written once the process serves, with its pid and addresses, as JSON"
     )
-    heartbeat_every_s: float = Field(5.0, gt=0)
+    heartbeat_every_s: float = Field(default=5.0, gt=0)

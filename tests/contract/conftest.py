@@ -1,4 +1,4 @@
-"""A migrated keyspace on the real store, shared by the contract suites; each test keeps to shards and ids of its own."""
+"""A migrated keyspace on the real store, shared by the suites; each test keeps to shards and ids of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _shards = itertools.count(1)
 @pytest.fixture(scope="session")
 def store_address(cluster: Endpoints) -> StoreAddress:
     """A keyspace of this test run with all tables."""
-    address = StoreAddress(cluster.cassandra_contact_points, cluster.cassandra_port, f"contract_{uuid.uuid4().hex[:12]}")
+    address = StoreAddress(
+        cluster.cassandra_contact_points, cluster.cassandra_port, f"contract_{uuid.uuid4().hex[:12]}"
+    )
     create_keyspace(address, replication_factor=1)
     connection = connect(address)
     migrate(connection)

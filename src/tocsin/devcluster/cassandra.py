@@ -82,6 +82,9 @@ class CassandraNode:
             "start_native_transport": True,
             "endpoint_snitch": "SimpleSnitch",
             "auto_snapshot": False,
+            # Batches are how rows get in fast; below the size at which they are refused, a warning each is only noise.
+            "batch_size_warn_threshold": "64KiB",
+            "unlogged_batch_across_partitions_warn_threshold": 100,
             "memtable": {"configurations": {"default": {"class_name": "TrieMemtable"}}},
         }
 

@@ -6,8 +6,7 @@ is the codec's.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -47,12 +46,12 @@ class CommandBus(Protocol):
         """Return what is not there yet, a sentence for an operator each. Empty: commands can be sent and answered."""
         ...
 
-    def send(self, command_id: str, job_id: str, command: bytes) -> asyncio.Future[Delivery]:
+    def send(self, command_id: str, job_id: str, command: bytes) -> Awaitable[Delivery]:
         """Hand a command to the log; it goes to the partition of the job's shard.
 
         Returns:
-            A future of bounded duration. It fails with ``Unavailable`` only if the command is certainly not in the
-            log, so that sending it again is safe.
+            What to await, for a bounded time. It fails with ``Unavailable`` only if the command is certainly not in
+            the log, so that sending it again is safe. The command is on its way whether or not this is awaited.
 
         Raises:
             Unavailable: likewise, at once: the log is known not to be reachable, or too much waits to be sent.

@@ -116,8 +116,8 @@ class AvroExecutionCodec:
         )
 
     def decode_head(self, value: bytes | None) -> AttemptHead:
-        if value is None or len(value) < HEADER_BYTES:
-            raise Undecodable("is too short for an execution")
+        record_type("Execution").check_prefix(value)
+        assert value is not None
         return _split_head(value)[0]
 
     def is_head_of(self, head_bytes: bytes, execution: bytes) -> bool:

@@ -106,6 +106,8 @@ class AvroJobCodec:
     def decode_job(self, value: bytes | None) -> Job:
         record = record_type("Job").decode(value)
         definition = self._stored_definition(record["definition"])
+        if record["state"] not in JobState.__members__:
+            raise Undecodable(f"has the unknown state {record['state'][:40]!r}")
         entry = record["entry"]
         return Job(
             job_id=record["job_id"],

@@ -58,11 +58,11 @@ class RecordType:
         fastavro.schemaless_writer(buffer, self.schema, record)
         return buffer.getvalue()
 
-    def decode(self, value: bytes | None) -> dict[str, Any]:
-        """Read a record.
+    def check_prefix(self, value: bytes | None) -> Any:
+        """Return the schema that a record says it was written with.
 
         Raises:
-            Undecodable: the bytes are not a record of this type in any version we know.
+            Undecodable: it is not a record of this type in any version we know.
         """
         if not value:
             raise Undecodable(f"an empty value is not a {self.name}")
@@ -71,6 +71,16 @@ class RecordType:
             if value[:2] != MAGIC:
                 raise Undecodable(f"does not begin as a single-object encoded {self.name} does")
             raise Undecodable(f"has the fingerprint of no known version of {self.name}")
+        return writer
+
+    def decode(self, value: bytes | None) -> dict[str, Any]:
+        """Read a record.
+
+        Raises:
+            Undecodable: the bytes are not a record of this type in any version we know.
+        """
+        writer = self.check_prefix(value)
+        assert value is not None
         buffer = BytesIO(value)
         buffer.seek(HEADER_BYTES)
         try:

@@ -1,0 +1,126 @@
+"""The gateway's side of the views: reads for an asyncio loop, on the driver's own thread of callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from tocsin.adapters.cassandra.driver_errors import translated
+from tocsin.adapters.cassandra.page_tokens import page_token, read_page_token
+from tocsin.adapters.cassandra.run_rows import PARTS, run_of
+from tocsin.adapters.cassandra.session import Connection
+from tocsin.domain.errors import NotFound, Undecodable
+from tocsin.domain.ids import parse_execution_id
+from tocsin.domain.instants import LATEST, Micros, month_of, months_back
+from tocsin.ports.views import JobPage, Run
+
+_AT_ONCE_MAX: Final = 16
+"""Partitions read at once where a page may need several."""
+
+
+class CassandraViewReader:
+    """Fulfils ``ports.views.ViewReader``; belongs to no one loop."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def read_job(self, job_id: str) -> bytes | None:
+        rows = await self._ask("select_job", (job_id,))
+        return rows[0][0] if rows else None
+
+    async def write_job(self, job_id: str, version: int, snapshot: bytes | None) -> None:
+        if snapshot is None:
+            await self._ask("delete_job", (version, job_id))
+        else:
+            await self._ask("upsert_job", (job_id, version, snapshot, version))
+
+    async def list_jobs(self, tenant_id: str, limit: int, page_token: str | None) -> JobPage:
+        first, after = (0, "") if page_token is None else read_page_token(page_token)
+        found: list[tuple[str, bytes]] = []
+        for parts in _growing(range(first, PARTS)):
+            wanted = limit + 1 - len(found)
+            asked = [
+                self._ask("select_tenant_jobs", (tenant_id, part, after if part == first else "", wanted))
+                for part in parts
+            ]
+            for rows in await asyncio.gather(*asked):
+                found.extend(rows)
+            if len(found) > limit:
+                break
+        return _page(found, limit)
+
+    async def list_runs(self, job_id: str, newest: Micros, oldest: Micros, limit: int) -> list[Run]:
+        found: list[Run] = []
+        for months in _growing(months_back(newest, oldest)):
+            wanted = limit - len(found)
+            asked = [self._ask("select_runs", (job_id, month, newest, oldest, wanted)) for month in months]
+            for rows in await asyncio.gather(*asked):
+                found.extend(map(run_of, rows))
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def read_run(self, execution_id: str) -> list[Run]:
+        try:
+            name = parse_execution_id(execution_id)
+        except Undecodable:
+            raise NotFound("run", execution_id) from None
+        at = name.scheduled_for
+        if at > LATEST:
+            raise NotFound("run", execution_id)
+        rows = await self._ask("select_run", (name.job_id, month_of(at), at, execution_id))
+        if not rows:
+            raise NotFound("run", execution_id)
+        return [run_of(row) for row in reversed(rows)]
+
+    async def ping(self) -> None:
+        await self._ask("select_server", ())
+
+    async def _ask(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Run a query whose answer is one page."""
+        if self._connection.is_prepared(query):
+            bound = self._connection.bound(query, values)
+        else:
+            bound = await asyncio.to_thread(self._connection.bound, query, values)
+        bound.fetch_size = None  # No paging: each query here has a limit, or reads one execution.
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
+
+        def answered(rows: list[tuple[Any, ...]] | None) -> None:
+            with suppress(RuntimeError):  # The loop was closed before the store answered.
+                loop.call_soon_threadsafe(_settle, waiter, rows or [], None)
+
+        def failed(error: Exception) -> None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, waiter, [], error)
+
+        try:
+            self._connection.session.execute_async(bound).add_callbacks(answered, failed)
+            return await waiter
+        except Exception as error:
+            raise translated(error) from error
+
+
+def _growing(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the partitions in order, 1, 4, then 16 at once: the first mostly fills a page, and if not, few do."""
+    at, count = 0, 1
+    while at < len(partitions):
+        yield partitions[at : at + count]
+        at, count = at + count, min(_AT_ONCE_MAX, count * 4)
+
+
+def _settle(waiter: asyncio.Future[Any], rows: list[tuple[Any, ...]], error: Exception | None) -> None:
+    if waiter.done():  # Whoever waited was cancelled.
+        return
+    if error is not None:
+        waiter.set_exception(error)
+    else:
+        waiter.set_result(rows)
+
+
+def _page(found: list[tuple[str, bytes]], limit: int) -> JobPage:
+    """Cut a page; one row too many says that there are more."""
+    rows = found[:limit]
+    return JobPage([snapshot for _, snapshot in rows], page_token(rows[-1][0]) if len(found) > limit else None)
