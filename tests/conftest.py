@@ -6,8 +6,13 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tocsin.devcluster import DevCluster, Endpoints
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("tocsin", deadline=None)
+settings.load_profile("tocsin")
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,9 @@ class CassandraSettings(BaseModel):
     page_rows_max: int = Field(5_000, ge=1, description="rows of an index bucket in one page")
     batch_rows_max: int = Field(100, ge=1, description="rows of one partition in one batch")
     mixed_batch_rows_max: int = Field(30, ge=1, description="rows of several partitions in one batch")
-    batch_bytes_max: int = Field(40_000, ge=1_000, description="of one batch; stay below the server's batch_size_fail_threshold")
+    batch_bytes_max: int = Field(
+        40_000, ge=1_000, description="of one batch; stay below the server's batch_size_fail_threshold"
+    )
 
     @field_validator("contact_points", mode="before")
     @classmethod
@@ -101,8 +103,12 @@ class WorkerSettings(BaseModel):
 
     lanes: tuple[str, ...] = ("default",)
     running_max: int = Field(200, ge=1, description="attempts of this process under way at once")
-    read_ahead_bytes_max: int = Field(16_000_000, ge=1, description="records fetched and not started; half of it in the client")
-    read_ahead_records_max: int = Field(2_000, ge=1, description="records of a lane that wait to be started, before fetching pauses")
+    read_ahead_bytes_max: int = Field(
+        16_000_000, ge=1, description="records fetched and not started; half of it in the client"
+    )
+    read_ahead_records_max: int = Field(
+        2_000, ge=1, description="records of a lane that wait to be started, before fetching pauses"
+    )
     window_max: int = Field(
         8_192, ge=64, le=8_192, description="offsets of a partition from the oldest unsettled one on"
     )

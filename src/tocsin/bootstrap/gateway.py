@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import time
 from collections.abc import Callable
 
 import structlog
@@ -17,6 +18,7 @@ from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.adapters.cassandra.view_reader import CassandraViewReader
 from tocsin.adapters.kafka.command_bus import KafkaCommandBus
+from tocsin.adapters.kafka.fleet_beats import KafkaFleetBeats
 from tocsin.bootstrap.cluster import names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address
@@ -24,6 +26,7 @@ from tocsin.config import GatewaySettings, Settings
 from tocsin.domain.errors import TocsinError
 from tocsin.roles.gateway.app import create_app
 from tocsin.roles.gateway.parts import GatewayLimits
+from tocsin.roles.heartbeat import HeartbeatSender, LoopWatch
 
 log = structlog.get_logger()
 
@@ -64,13 +67,24 @@ def _serve(process: Process, settings: Settings) -> int:
             server.should_exit = True
 
     app = _app(process, settings, connection, on_fatal)
-    server = GatewayServer(_uvicorn_config(app, settings.gateway), process, url)
+    watch = LoopWatch(time.monotonic)
+    server = GatewayServer(_uvicorn_config(app, settings.gateway), process, url, watch)
+    heartbeat = _heartbeat(process, settings, watch)
+    heartbeat.start()
     try:
         server.run(sockets=[listener])
     finally:
+        heartbeat.stop(clean=server.started and not failed)
         connection.close()
         listener.close()
     return 3 if failed or not server.started else 0
+
+
+def _heartbeat(process: Process, settings: Settings, watch: LoopWatch) -> HeartbeatSender:
+    kafka, every_s = settings.kafka, settings.heartbeat_every_s
+    topic = names_of(settings).fleet
+    beats = KafkaFleetBeats(kafka.bootstrap_servers, process.process_id, topic, AvroCodec(), every_s, kafka.extra)
+    return HeartbeatSender(beats, process.heartbeat, watch, every_s)
 
 
 def _app(process: Process, settings: Settings, connection: Connection, on_fatal: Callable[[], None]) -> FastAPI:
@@ -121,18 +135,23 @@ def _uvicorn_config(app: FastAPI, gateway: GatewaySettings) -> uvicorn.Config:
 
 
 class GatewayServer(uvicorn.Server):
-    """Says that it is ready once it accepts requests; a signal that came before is not forgotten."""
+    """Says that it is ready once it accepts requests, and that its loop turns; forgets no early signal."""
 
-    def __init__(self, config: uvicorn.Config, process: Process, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, process: Process, url: str, watch: LoopWatch) -> None:
         super().__init__(config)
         self._process = process
         self._url = url
+        self._watch = watch
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._process.stopping.is_set():
             self.should_exit = True
         await asyncio.to_thread(self._process.ready, gateway_url=self._url)
+
+    async def on_tick(self, counter: int) -> bool:
+        self._watch.turned()
+        return await super().on_tick(counter)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from tocsin import __version__
-from tocsin.cli import devcluster, roles, schema, topics
+from tocsin.cli import demo, dev, devcluster, roles, schema, topics
 from tocsin.domain.errors import TocsinError
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app = typer.Typer(
 app.add_typer(devcluster.app, name="devcluster")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schema.app, name="schema")
+app.command()(demo.demo)
+app.command()(dev.dev)
 app.command()(roles.gateway)
 app.command()(roles.trigger)
 app.command()(roles.worker)

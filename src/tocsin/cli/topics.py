@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tocsin.bootstrap.cluster import TopicChange, apply_topics, open_store, plan_topics, topic_admin
 from tocsin.config import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Declared topics: what differs, and making it so.")
@@ -15,8 +16,6 @@ console = Console()
 @app.command()
 def plan() -> None:
     """Show what the declared topics need; exit 2 where something does."""
-    from tocsin.bootstrap.cluster import plan_topics, topic_admin
-
     settings = Settings()
     changes = plan_topics(settings, topic_admin(settings))
     _show(changes)
@@ -26,14 +25,12 @@ def plan() -> None:
 @app.command()
 def apply() -> None:
     """Create and alter topics as declared, and record the cluster's facts."""
-    from tocsin.bootstrap.cluster import apply_topics, open_store
-
     settings = Settings()
     with open_store(settings) as connection:
         _show(apply_topics(settings, connection))
 
 
-def _show(changes: list) -> None:
+def _show(changes: list[TopicChange]) -> None:
     table = Table("topic", "partitions", "action", "what")
     for change in changes:
         what = change.problem or ", ".join(f"{name}: {old} → {new}" for name, (old, new) in change.config.items())

@@ -40,20 +40,19 @@ def _shown(value: object, depth: int) -> str:
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"  # Python refuses to write the longest ones out
     if isinstance(value, Mapping):
-        pairs = [f"{_shown(k, 0)}: {_shown(v, depth - 1)}" for k, v in islice(value.items(), _SHOWN_ITEMS_MAX)]
-        return _enclosed("{}", pairs, len(value), depth)
+        pairs = islice(value.items(), _SHOWN_ITEMS_MAX if depth else 0)
+        return _enclosed("{}", [f"{_shown(k, 0)}: {_shown(v, depth - 1)}" for k, v in pairs], len(value))
     if isinstance(value, list | tuple):
-        return _enclosed("[]", [_shown(item, depth - 1) for item in value[:_SHOWN_ITEMS_MAX]], len(value), depth)
+        items = value[: _SHOWN_ITEMS_MAX if depth else 0]
+        return _enclosed("[]", [_shown(item, depth - 1) for item in items], len(value))
     if value is None or isinstance(value, int | float):
         return repr(value)
     return f"a {type(value).__name__}"
 
 
-def _enclosed(brackets: str, items: list[str], count: int, depth: int) -> str:
-    if count and depth <= 0:
-        return f"{brackets[0]}…{brackets[1]}"
-    more = ", …" if count > len(items) else ""
-    return f"{brackets[0]}{', '.join(items)}{more}{brackets[1]}"
+def _enclosed(brackets: str, items: list[str], count: int) -> str:
+    rest = ["…"] if count > len(items) else []
+    return f"{brackets[0]}{', '.join(items + rest)}{brackets[1]}"
 
 
 def printable(name: object) -> str:
@@ -155,7 +154,8 @@ class FieldReader:
         value = self._mapping.get(name)
         if value is None:
             return None
-        remedy = f"give a number of {unit} {f'above {low:g} up' if above_low else f'from {low:g}'} to {high:g}"
+        span = f"above {low:.15g} and up to {high:.15g}" if above_low else f"from {low:.15g} to {high:.15g}"
+        remedy = f"give a number of {unit} {span}"
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.fault(name, value, "is not a number", remedy)
         elif isinstance(value, float) and not math.isfinite(value):

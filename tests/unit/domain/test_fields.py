@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.domain.errors import Fault
@@ -45,6 +45,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
+@settings(deadline=None)
 def test_any_value_can_be_shown_in_bounded_printable_form(value: Any) -> None:
     text = shown(value)
     assert len(text) <= SHOWN_CHARS_MAX + 1
@@ -54,8 +55,28 @@ def test_any_value_can_be_shown_in_bounded_printable_form(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [nested(100_000), [10**5_000], {"a": [10**5_000]}, {"k" * 10**6: 1}, "x" * 10**6, [0] * 10**6, object(), b"\xff", -(10**5_000)],
-    ids=["deep", "big number inside", "in a mapping", "long name", "long text", "long list", "object", "bytes", "negative"],
+    [
+        nested(100_000),
+        [10**5_000],
+        {"a": [10**5_000]},
+        {"k" * 10**6: 1},
+        "x" * 10**6,
+        [0] * 10**6,
+        object(),
+        b"\xff",
+        -(10**5_000),
+    ],
+    ids=[
+        "deep",
+        "big number inside",
+        "in a mapping",
+        "long name",
+        "long text",
+        "long list",
+        "object",
+        "bytes",
+        "negative",
+    ],
 )
 def test_monsters_are_shown_too(value: Any) -> None:
     assert 0 < len(shown(value)) <= SHOWN_CHARS_MAX + 1
@@ -70,6 +91,7 @@ def test_what_is_shown_can_be_recognised() -> None:
 
 
 @given(st.text(st.characters()))
+@settings(deadline=None)
 def test_has_surrogate_is_what_utf_8_refuses(text: str) -> None:
     assert has_surrogate(text) is any(0xD800 <= ord(char) <= 0xDFFF for char in text)
 
@@ -90,7 +112,11 @@ def test_texts_of_any_language_are_taken(value: str) -> None:
     assert not r.faults
 
 
-@pytest.mark.parametrize("value", [-1, -0.1, 10.000001, 10**5_000, 1e18, float("nan"), float("inf"), True, "5", [5], b"5"])
+@pytest.mark.parametrize(
+    "value",
+    [-1, -0.1, 10.000001, 10**5_000, 1e18, float("nan"), float("inf"), True, "5", [5], b"5"],
+    ids=shown,
+)
 def test_numbers_that_are_refused(value: Any) -> None:
     r = reader(delay_s=value)
     assert r.number("delay_s", low=0, high=10, unit="seconds") is None
@@ -124,6 +150,7 @@ def test_the_list_of_faults_is_bounded_and_says_so() -> None:
 
 
 @given(st.dictionaries(st.text(st.characters(), max_size=200), st.integers(), max_size=5))
+@settings(deadline=None)
 def test_names_of_unknown_fields_are_harmless_in_faults(fields: dict[str, int]) -> None:
     r = FieldReader(fields, "", [])
     r.finish((), {})
@@ -133,6 +160,7 @@ def test_names_of_unknown_fields_are_harmless_in_faults(fields: dict[str, int]) 
 
 
 @given(json_values)
+@settings(deadline=None)
 def test_what_as_json_writes_is_read_back_the_same(value: Any) -> None:
     text = as_json(value)
     if text is not None:
@@ -141,7 +169,16 @@ def test_what_as_json_writes_is_read_back_the_same(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [nested(JSON_DEPTH_MAX + 1), nested(100_000), [float("nan")], {"a": float("inf")}, [2**64], [-(2**63) - 1], {1: 2}, [object()]],
+    [
+        nested(JSON_DEPTH_MAX + 1),
+        nested(100_000),
+        [float("nan")],
+        {"a": float("inf")},
+        [2**64],
+        [-(2**63) - 1],
+        {1: 2},
+        [object()],
+    ],
     ids=["deep", "very deep", "nan", "infinite", "big", "small", "number as name", "object"],
 )
 def test_what_not_every_reader_of_json_takes_is_none(value: Any) -> None:

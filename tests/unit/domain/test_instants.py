@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.domain.instants import EARLIEST, LATEST, SECOND, format_rfc3339, minute_of, parse_rfc3339
@@ -51,7 +51,7 @@ def test_keeps_microseconds_and_rounds_what_is_finer_up(fraction: str, micros: i
     [
         ("2026-10-11T02:00:00", "no offset"),
         ("2026-10-11T02:00:60Z", "leap second"),
-        ("2026-10-11T24:00:00Z", "does not exist|exists"),
+        ("2026-10-11T24:00:00Z", "exists"),
         ("2026-02-29T00:00:00Z", "exists"),
         ("2026-13-01T00:00:00Z", "exists"),
         ("2026-00-10T00:00:00Z", "exists"),
@@ -60,7 +60,7 @@ def test_keeps_microseconds_and_rounds_what_is_finer_up(fraction: str, micros: i
         ("2026-10-11T02:00:00+05:60", "offset"),
         ("9999-12-31T23:59:59-01:00", "1970 to 2199"),
         ("0001-01-01T00:00:00+01:00", "1970 to 2199"),
-        ("1969-12-31T23:59:59.9999991Z", "^$|1970 to 2199"),
+        ("1969-12-31T23:59:59.999999Z", "1970 to 2199"),
         ("2199-12-31T23:59:59.9999999Z", "1970 to 2199"),
         ("2200-01-01T00:00:00Z", "1970 to 2199"),
         ("1970-01-01T00:00:00+00:01", "1970 to 2199"),
@@ -84,9 +84,6 @@ def test_keeps_microseconds_and_rounds_what_is_finer_up(fraction: str, micros: i
     ],
 )
 def test_refuses_the_rest_in_words(text: str, says: str) -> None:
-    if text == "1969-12-31T23:59:59.9999991Z":
-        assert parse_rfc3339(text) == EARLIEST, "rounded up into the allowed years"
-        return
     with pytest.raises(ValueError, match=says):
         parse_rfc3339(text)
 
@@ -95,11 +92,13 @@ instants = st.integers(EARLIEST, LATEST)
 
 
 @given(instants)
+@settings(deadline=None)
 def test_an_instant_survives_being_written(micros: int) -> None:
     assert parse_rfc3339(format_rfc3339(micros)) == micros
 
 
 @given(instants, st.integers(-23 * 60, 23 * 60))
+@settings(deadline=None)
 def test_the_offset_changes_the_text_and_not_the_instant(micros: int, offset_min: int) -> None:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
     try:
@@ -110,6 +109,7 @@ def test_the_offset_changes_the_text_and_not_the_instant(micros: int, offset_min
 
 
 @given(st.integers(0, 10**14 - 1), st.integers(1, 14))
+@settings(deadline=None)
 def test_a_fraction_is_never_read_early_and_never_a_microsecond_late(number: int, digits: int) -> None:
     text = str(number % 10**digits).rjust(digits, "0")
     exact = Fraction(int(text), 10**digits) * SECOND
@@ -118,6 +118,7 @@ def test_a_fraction_is_never_read_early_and_never_a_microsecond_late(number: int
 
 
 @given(st.text(max_size=60))
+@settings(deadline=None)
 def test_no_text_raises_anything_but_value_error(text: str) -> None:
     try:
         assert EARLIEST <= parse_rfc3339(text) <= LATEST

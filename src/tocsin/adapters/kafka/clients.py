@@ -16,8 +16,8 @@ def base_config(bootstrap_servers: str, client_id: str, extra: dict[str, str] | 
         "client.id": client_id,
         # A broker that restarts is back within seconds; the default backs off to ten.
         "reconnect.backoff.max.ms": 1_000,
-        # Otherwise librdkafka writes to stderr what we report in our own words.
-        "log_level": 3,
+        # Otherwise librdkafka writes twenty lines a second to stderr while a broker is away; we report it ourselves.
+        "log_level": 0,
         **(extra or {}),
     }
 

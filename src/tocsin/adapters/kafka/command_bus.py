@@ -67,7 +67,9 @@ class KafkaCommandBus:
         on_fatal: Callable[[], None],
         extra: dict[str, str] | None = None,
     ) -> None:
-        self._config = base_config(bootstrap_servers, client_id, extra)
+        # The library would write a line to stderr for each of its attempts to connect, twenty a second while the log
+        # is away; what matters of it arrives in ``error_cb``, and is said once.
+        self._config = base_config(bootstrap_servers, client_id, {"log_level": "0", **(extra or {})})
         self._names = names
         self._delivery_timeout_s = delivery_timeout_s
         self._on_fatal = on_fatal
@@ -150,6 +152,10 @@ class KafkaCommandBus:
 
     def _note(self, delivery: asyncio.Future[Delivery], error: KafkaError | None, _message: Message) -> None:
         self._acknowledged.append((delivery, error))
+        if error is not None and error.code() not in CERTAINLY_NOT_LOGGED and not self._problem:
+            # The next caller is better served by a refusal at once than by a doubt after a long wait.
+            log.warning("a command was not acknowledged", action="gateway.command_doubtful", error=str(error))
+            self._problem = f"Kafka did not acknowledge a command ({error.name()})"
 
     def _hand_over(self) -> None:
         """Wake the event loop once for all acknowledgements of a poll."""

@@ -71,6 +71,8 @@ def consumer_config(
         "queued.max.messages.kbytes": max(1_024, prefetch_bytes_max // 1_024),
         "fetch.max.bytes": max(1_100_000, prefetch_bytes_max),
         "message.max.bytes": 1_100_000,
+        # A resumed partition is asked for only after the fetch that waits for others has returned.
+        "fetch.wait.max.ms": 100,
         # A full local queue is looked at again soon; the default of a second would be added to lateness.
         "fetch.queue.backoff.ms": 20,
     }

@@ -1,0 +1,92 @@
+"""The application: routes, errors and the outermost layer, put together around the ports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+
+from tocsin import __version__
+from tocsin.domain.errors import TocsinError
+from tocsin.ports.clock import Clock
+from tocsin.ports.codec import JobCodec
+from tocsin.ports.command_bus import CommandBus
+from tocsin.ports.meters import GatewayMeter
+from tocsin.ports.views import ViewReader
+from tocsin.roles.gateway import commands, health, jobs, later, problems, runs
+from tocsin.roles.gateway.answers import Json
+from tocsin.roles.gateway.edge import Edge
+from tocsin.roles.gateway.openapi import openapi_document
+from tocsin.roles.gateway.outcomes import OutcomeBook
+from tocsin.roles.gateway.parts import GatewayLimits, GatewayParts
+from tocsin.roles.gateway.snapshots import SnapshotDesk
+
+
+def create_app(
+    bus: CommandBus,
+    views: ViewReader,
+    codec: JobCodec,
+    clock: Clock,
+    new_uuid_hex: Callable[[], str],
+    meter: GatewayMeter,
+    render_metrics: Callable[[], bytes],
+    limits: GatewayLimits | None = None,
+) -> FastAPI:
+    """Return the gateway as an ASGI application; the bus is started and closed with it.
+
+    Args:
+        bus: the way to the owners.
+        views: what is read.
+        codec: of commands, outcomes and jobs.
+        clock: tells the time.
+        new_uuid_hex: makes a UUIDv7, 32 digits.
+        meter: what is counted with.
+        render_metrics: writes all metrics of the process as Prometheus text.
+        limits: bounds; the defaults where None.
+    """
+    limits = limits or GatewayLimits()
+    book = OutcomeBook(limits.outcomes_kept_max, limits.outcomes_kept_bytes_max, limits.pending_max, meter.pending)
+
+    desk = SnapshotDesk(views, limits.store_wait_s)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await bus.start(book.learn)
+        try:
+            yield
+        finally:
+            await bus.close()
+
+    app = routed_app(lifespan)
+    app.state.parts = GatewayParts(bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk)
+    app.add_middleware(Edge, meter=meter)
+    return app
+
+
+def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
+    """Return the routes without parts: enough to be documented, not to serve."""
+    app = FastAPI(
+        title="tocsin",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,  # both pages would load scripts from other hosts
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,  # type: ignore[arg-type]
+    )
+    for router in (jobs.router, runs.router, commands.router, health.router, later.router):
+        # One flat list: a path's methods lie in several routers, and the answer to a wrong one names them all.
+        app.router.routes.extend(router.routes)
+    app.add_exception_handler(HTTPException, problems.on_http_exception)
+    app.add_exception_handler(TocsinError, problems.on_error)
+    app.add_exception_handler(problems.Refusal, problems.on_error)
+    document = cache(lambda: openapi_document(app))
+
+    @app.get("/openapi.json", include_in_schema=False, response_model=None)
+    async def openapi(_request: Request) -> Json:
+        return Json(document())
+
+    return app

@@ -1,0 +1,61 @@
+"""What the routes work with: the ports they were given, and their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from tocsin.ports.clock import Clock
+from tocsin.ports.codec import JobCodec
+from tocsin.ports.command_bus import CommandBus
+from tocsin.ports.meters import GatewayMeter
+from tocsin.ports.views import ViewReader
+from tocsin.roles.gateway.outcomes import OutcomeBook
+from tocsin.roles.gateway.snapshots import SnapshotDesk
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayLimits:
+    """Bounds of the gateway.
+
+    Attributes:
+        outcome_wait_s: how long a request waits for its command's outcome before 202.
+        store_wait_s: how long a request waits for the store before it goes on without, or says so.
+        body_wait_s: how long a body may take to arrive.
+        body_bytes_max: size of a body.
+        pending_max: requests waiting for outcomes at once.
+        outcomes_kept_max: outcomes kept.
+        outcomes_kept_bytes_max: bytes of outcomes kept.
+    """
+
+    outcome_wait_s: float = 2.0
+    store_wait_s: float = 5.0
+    body_wait_s: float = 20.0
+    body_bytes_max: int = 1_000_000
+    pending_max: int = 10_000
+    outcomes_kept_max: int = 100_000
+    outcomes_kept_bytes_max: int = 128_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayParts:
+    """The ports of one gateway, its book of outcomes and its desk of snapshots."""
+
+    bus: CommandBus
+    views: ViewReader
+    codec: JobCodec
+    clock: Clock
+    meter: GatewayMeter
+    new_uuid_hex: Callable[[], str]
+    render_metrics: Callable[[], bytes]
+    limits: GatewayLimits
+    book: OutcomeBook
+    desk: SnapshotDesk
+
+
+def parts_of(request: Request) -> GatewayParts:
+    """Return the parts of the application that serves a request."""
+    parts: GatewayParts = request.app.state.parts
+    return parts

@@ -1,0 +1,86 @@
+"""Jobs and runs as the JSON that people read: times in RFC 3339, UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tocsin.domain.definitions import to_mapping
+from tocsin.domain.errors import Fault
+from tocsin.domain.executions import ExecutionState
+from tocsin.domain.instants import Micros, format_rfc3339
+from tocsin.domain.jobs import Job
+from tocsin.ports.views import Run
+
+
+def faults_json(faults: Sequence[Fault]) -> list[dict[str, str]]:
+    """Return faults as problems and outcomes list them."""
+    return [{"field": f.field, "value": f.value, "problem": f.problem, "remedy": f.remedy} for f in faults]
+
+
+def job_json(job: Job, now: Micros) -> dict[str, Any]:
+    """Return a job; ``next_run_at`` is worked out now and null where nothing is to come."""
+    defined = to_mapping(job.definition)
+    return {
+        "job_id": job.job_id,
+        "tenant_id": job.tenant_id,
+        "name": job.definition.name,
+        "state": str(job.state),
+        "version": job.version,
+        **{name: defined[name] for name in ("schedule", "target", "labels", "metadata") if name in defined},
+        "created_at": format_rfc3339(job.created_at),
+        "updated_at": format_rfc3339(job.updated_at),
+        "next_run_at": _time(job.next_run_at(now)),
+    }
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """Return one attempt."""
+    error = None
+    if run.error_class is not None:
+        error = {"class": run.error_class, "message": run.error_message, "status": run.error_status}
+    return {
+        "execution_id": run.execution_id,
+        "job_id": run.job_id,
+        "attempt": run.attempt,
+        "token": run.token,
+        "state": run.state or str(ExecutionState.QUEUED),
+        "attempt_state": run.attempt_state,
+        "reason": run.reason,
+        "job_version": run.job_version,
+        "scheduled_for": format_rfc3339(run.scheduled_for),
+        "due_at": _time(run.due_at),
+        "published_at": _time(run.published_at),
+        "started_at": _time(run.started_at),
+        "finished_at": _time(run.finished_at),
+        "decided_at": _time(run.decided_at),
+        "lateness_ms": _lateness_ms(run),
+        "worker_id": run.worker_id,
+        "redelivered": run.redelivered,
+        "lane": run.lane,
+        "error": error,
+        "result": run.result,
+    }
+
+
+def execution_json(attempts: Sequence[Run]) -> dict[str, Any]:
+    """Return an execution: its attempts, oldest first, and the state of the last."""
+    last = attempts[-1]
+    return {
+        "execution_id": last.execution_id,
+        "job_id": last.job_id,
+        "scheduled_for": format_rfc3339(last.scheduled_for),
+        "state": last.state or str(ExecutionState.QUEUED),
+        "attempts": [run_json(run) for run in attempts],
+    }
+
+
+def _lateness_ms(run: Run) -> float | None:
+    """How long after it was due the execution was published; below 0 would be early."""
+    if run.published_at is None or run.due_at is None:
+        return None
+    return (run.published_at - run.due_at) / 1000
+
+
+def _time(instant: Micros | None) -> str | None:
+    return None if instant is None else format_rfc3339(instant)

@@ -1,0 +1,150 @@
+"""Reading requests: tenant, ids, query and body. All that comes from outside is bounded before it is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any, Final
+
+import orjson
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from tocsin.domain import ids
+from tocsin.domain.definitions import parse_tenant
+from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
+from tocsin.domain.fields import shown
+from tocsin.domain.instants import EARLIEST, LATEST
+from tocsin.roles.gateway.parts import GatewayLimits
+from tocsin.roles.gateway.problems import Refusal, not_supported_yet
+
+TENANT_HEADER: Final = "Tocsin-Tenant"
+PAGE_TOKEN_CHARS_MAX: Final = 512
+LIMIT_MAX: Final = 500
+LIMIT_DEFAULT: Final = 50
+VERSION_MAX: Final = 2**63 - 1
+
+
+def tenant_of(request: Request) -> str:
+    """Return the tenant that a request speaks for."""
+    given = request.headers.getlist(TENANT_HEADER)
+    try:
+        if len(given) > 1:
+            raise InvalidInput([Fault("", shown(given), "is given more than once", "give one tenant")])
+        return parse_tenant(given[0] if given else None)
+    except InvalidInput as error:
+        faults = [Fault(TENANT_HEADER, f.value, f.problem, f.remedy) for f in error.faults]
+        raise InvalidInput(faults) from None
+
+
+def job_id_of(text: str) -> str:
+    """Return a job's id from a path; what cannot be one is not found, and no store is asked."""
+    if not ids.is_made_job_id(text):
+        raise NotFound("job", text)
+    return text
+
+
+def execution_of(text: str) -> ids.ExecutionName:
+    """Return an execution's id from a path, read; what cannot be one is not found."""
+    try:
+        name = ids.parse_execution_id(text)
+    except Undecodable:
+        raise NotFound("run", text) from None
+    possible = name.created_version <= VERSION_MAX and EARLIEST <= name.scheduled_for <= LATEST
+    if not possible or not ids.is_made_job_id(name.job_id) or ids.execution_id(*name) != text:
+        raise NotFound("run", text)
+    return name
+
+
+def query_of(request: Request, known: Collection[str] = ()) -> dict[str, str]:
+    """Return the query; a parameter that is unknown or given twice is a fault."""
+    faults = []
+    query: dict[str, str] = {}
+    for name, value in request.query_params.multi_items()[: LIMIT_MAX + 1]:
+        if name not in known:
+            remedy = f"known here: {', '.join(sorted(known))}" if known else "leave it out"
+            faults.append(Fault(_printable(name), shown(value), "is an unknown parameter", remedy))
+        elif name in query:
+            faults.append(Fault(name, shown(value), "is given more than once", "give it once"))
+        query[name] = value
+    if faults:
+        raise InvalidInput(faults)
+    return query
+
+
+def limit_of(query: dict[str, str]) -> int:
+    """Return how many items a list is to have."""
+    text = query.get("limit", str(LIMIT_DEFAULT))
+    if text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= LIMIT_MAX:
+        return int(text)
+    remedy = f"give a whole number from 1 to {LIMIT_MAX}"
+    raise InvalidInput([Fault("limit", shown(text), "is not a number of items", remedy)])
+
+
+def page_token_of(query: dict[str, str]) -> str | None:
+    """Return the place at which a list goes on."""
+    token = query.get("page_token")
+    if token is not None and not 1 <= len(token) <= PAGE_TOKEN_CHARS_MAX:
+        remedy = "give the next_page_token of the page before"
+        raise InvalidInput([Fault("page_token", shown(token), "is not a page token", remedy)])
+    return token
+
+
+def flag_of(query: dict[str, str], name: str) -> bool:
+    """Return a parameter that is true or false; absent, false."""
+    text = query.get(name, "false")
+    if text not in ("true", "false"):
+        raise InvalidInput([Fault(name, shown(text), "is neither true nor false", "give true or false")])
+    return text == "true"
+
+
+def refuse_conditions(request: Request) -> None:
+    """Refuse conditional requests: ignoring the condition would do what the caller did not want."""
+    for name in ("If-Match", "If-None-Match", "If-Unmodified-Since"):
+        if name in request.headers:
+            raise not_supported_yet(f"the header {name}")
+
+
+async def json_body(request: Request, limits: GatewayLimits) -> Any:
+    """Read a JSON body.
+
+    orjson reads RFC 8259 strictly: no NaN, no infinity, no byte order mark, well-formed UTF-8 and no lone surrogate,
+    at most 1,024 levels. Of a name given twice the last value counts; a number beyond 64 bits becomes a double.
+    """
+    kind, _, parameters = request.headers.get("content-type", "").partition(";")
+    if kind.strip().lower() != "application/json" or "content-encoding" in request.headers:
+        given = shown(request.headers.get("content-encoding") or request.headers.get("content-type", "nothing"))
+        raise Refusal(415, f"the body is said to be {given}; send it as application/json, not compressed")
+    charset = parameters.strip().lower().replace('"', "")
+    if charset and charset != "charset=utf-8":
+        raise Refusal(415, f"the body is said to have {shown(parameters.strip())}; send it as UTF-8")
+    body = await _bounded_body(request, limits)
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        around = body[max(0, error.pos - 20) : error.pos + 20].decode("utf-8", "replace")
+        fault = Fault("", shown(around), f"is not JSON: {error}", "send one JSON object, as UTF-8")
+        raise InvalidInput([fault]) from None
+
+
+async def _bounded_body(request: Request, limits: GatewayLimits) -> bytes:
+    too_large = Refusal(413, f"the body may have at most {limits.body_bytes_max} bytes")
+    announced = request.headers.get("content-length", "0")
+    if len(announced) > 18 or not announced.isdigit() or int(announced) > limits.body_bytes_max:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_wait_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.body_bytes_max:
+                    raise too_large
+    except TimeoutError:
+        raise Refusal(408, f"the body did not arrive within {limits.body_wait_s:g} s") from None
+    except ClientDisconnect:
+        raise Refusal(408, "the body did not arrive whole") from None
+    return bytes(body)
+
+
+def _printable(name: str) -> str:
+    return name[:64] if name.isprintable() else shown(name[:64])

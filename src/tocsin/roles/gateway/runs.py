@@ -1,0 +1,71 @@
+"""Routes of runs: what became of a job's executions, as the view has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fastapi import APIRouter, Request
+
+from tocsin.domain.errors import NotFound
+from tocsin.domain.instants import DAY, Micros
+from tocsin.domain.jobs import Job
+from tocsin.domain.schedules import first_occurrence
+from tocsin.ports.views import Run
+from tocsin.roles.gateway import documented as doc
+from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
+from tocsin.roles.gateway.jobs import read_job
+from tocsin.roles.gateway.parts import parts_of
+from tocsin.roles.gateway.rendering import execution_json, run_json
+from tocsin.roles.gateway.requests import execution_of, job_id_of, limit_of, query_of, tenant_of
+
+router = APIRouter()
+
+LOOK_BACK: Final = 396 * DAY
+"""Thirteen months: how far the runs of a job that is gone are looked for."""
+LOOK_AHEAD: Final = 31 * DAY
+"""A nominal time may lie ahead of our clock; a month ahead is more than enough."""
+
+
+@router.get("/v1/jobs/{job_id}/runs", response_model=None, **doc.LIST_RUNS)
+async def list_runs(request: Request, job_id: str) -> Json:
+    """List the attempts of a job's executions, newest first; those of a deleted job stay readable."""
+    parts = parts_of(request)
+    limit = limit_of(query_of(request, ("limit",)))
+    tenant_id = tenant_of(request)
+    job = await read_job(parts, tenant_id, job_id_of(job_id))
+    newest, oldest = _span(job, parts.clock.now())
+    runs = _of_tenant(await parts.views.list_runs(job_id, newest, oldest, limit), tenant_id, job)
+    if job is None and not runs:
+        raise NotFound("job", job_id)
+    return Json({"runs": [run_json(run) for run in runs]}, headers=VIEW_HEADERS)
+
+
+@router.get("/v1/runs/{execution_id}", response_model=None, **doc.GET_RUN)
+async def get_run(request: Request, execution_id: str) -> Json:
+    """Read one execution with its attempts."""
+    parts = parts_of(request)
+    query_of(request)
+    tenant_id = tenant_of(request)
+    name = execution_of(execution_id)
+    runs: Sequence[Run] = await parts.views.read_run(execution_id)
+    if any(run.tenant_id is None for run in runs):
+        runs = _of_tenant(runs, tenant_id, await read_job(parts, tenant_id, name.job_id))
+    else:
+        runs = _of_tenant(runs, tenant_id, None)
+    if not runs:
+        raise NotFound("run", execution_id)
+    return Json(execution_json(runs), headers=VIEW_HEADERS)
+
+
+def _span(job: Job | None, now: Micros) -> tuple[Micros, Micros]:
+    """Return the newest and oldest nominal time that a job's runs can have: a one-off has only one."""
+    if job is None:
+        return now + LOOK_AHEAD, max(0, now - LOOK_BACK)
+    nominal = first_occurrence(job.definition.schedule, job.created_at)
+    return nominal, nominal
+
+
+def _of_tenant(runs: Sequence[Run], tenant_id: str, job: Job | None) -> Sequence[Run]:
+    """Keep what is the tenant's. A run whose tenant is not filed yet counts as its only if the job is known to be."""
+    return [run for run in runs if run.tenant_id == tenant_id or (run.tenant_id is None and job is not None)]

@@ -1,0 +1,87 @@
+"""The OpenAPI document: the committed copy is current, and it says what the routes do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.unit.gateway.house import MINIMAL, House, visit
+from tocsin.domain import definitions, targets
+from tocsin.roles.gateway import later, models
+from tocsin.roles.gateway.app import routed_app
+from tocsin.roles.gateway.openapi import openapi_document, written
+
+COMMITTED = Path(__file__).parents[3] / "docs" / "openapi.json"
+
+
+def document() -> dict[str, Any]:
+    return openapi_document(routed_app())
+
+
+def test_the_committed_document_is_the_generated_one() -> None:
+    assert COMMITTED.read_text(encoding="utf-8") == written(document()), (
+        "write it anew: python -m tocsin.roles.gateway.openapi docs/openapi.json"
+    )
+
+
+def test_it_is_openapi_3_1_and_every_reference_leads_somewhere() -> None:
+    found = document()
+    assert found["openapi"].startswith("3.1")
+    schemas = found["components"]["schemas"]
+    for reference in references(found):
+        assert reference.removeprefix("#/components/schemas/") in schemas
+
+
+def references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [r for value in node.values() for r in references(value)]
+    if isinstance(node, list):
+        return [r for item in node for r in references(item)]
+    return []
+
+
+def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
+    paths = document()["paths"]
+    served = {(method.upper(), path) for path, operations in paths.items() for method in operations}
+    assert served == {
+        ("POST", "/v1/jobs"),
+        ("GET", "/v1/jobs"),
+        ("GET", "/v1/jobs/{job_id}"),
+        ("DELETE", "/v1/jobs/{job_id}"),
+        ("GET", "/v1/jobs/{job_id}/runs"),
+        ("GET", "/v1/runs/{execution_id}"),
+        ("GET", "/v1/commands/{command_id}"),
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", "/metrics"),
+    }
+    assert not served & {(method, path) for method, path, _ in later.ROUTES}
+
+
+def test_every_error_is_documented_as_a_problem() -> None:
+    for path, operations in document()["paths"].items():
+        for operation in operations.values():
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    assert list(response["content"]) == ["application/problem+json"], (path, status)
+
+
+def test_the_documented_job_has_the_fields_of_the_validation() -> None:
+    assert set(models.JobRequest.model_fields) == set(definitions.KNOWN)
+    assert set(models.TargetModel.model_fields) == {"type", "url", "method", "headers", "body", "timeout_s"}
+    assert models.TargetModel.model_fields["timeout_s"].default == targets.TIMEOUT_S_DEFAULT
+
+
+def test_answers_have_the_documented_fields() -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        response = await client.post("/v1/jobs", json={**MINIMAL, "labels": {"a": "b"}, "metadata": 1})
+        assert set(response.json()) == set(models.JobModel.model_fields)
+        assert (await client.get("/openapi.json")).json() == json.loads(written(document()))
+        refused = await client.post("/v1/jobs", json={})
+        assert set(refused.json()) == set(models.ProblemModel.model_fields)
+
+    visit(House(), scene)

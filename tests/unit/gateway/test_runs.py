@@ -1,0 +1,185 @@
+"""Runs as people read them: times, lateness, errors, and whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from tests.unit.gateway.house import MINIMAL, NOON, TARGET, House, problem_of, visit
+from tocsin.domain import ids
+from tocsin.domain.executions import AttemptError, AttemptHead, ExecutionEvent
+from tocsin.domain.instants import DAY, SECOND
+from tocsin.ports.views import DispatchSeen, EventSeen, Run
+
+
+def head_of(job: dict[str, Any], scheduled_for: int, tenant_id: str = "default") -> AttemptHead:
+    execution_id = ids.execution_id(job["job_id"], job["version"], scheduled_for)
+    return AttemptHead(1, 7, 0, execution_id, job["job_id"], tenant_id, job["version"], scheduled_for, scheduled_for)
+
+
+def dispatched(house: House, head: AttemptHead, late_us: int = 1_500) -> None:
+    house.views.write([], [DispatchSeen(head, head.due_at + late_us, "default")], [])
+
+
+def ended(house: House, head: AttemptHead, **fields: Any) -> None:
+    at = head.due_at
+    event = ExecutionEvent(
+        head,
+        "SUCCEEDED",
+        at + 2_500,
+        at + 900_000,
+        started_at=at + 10_000,
+        finished_at=at + 800_000,
+        worker_id="w1",
+        result="200 OK",
+    )
+    house.views.write([], [], [EventSeen(replace(event, **fields), 9)])
+
+
+async def created(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    job: dict[str, Any] = (await client.post("/v1/jobs", json={**MINIMAL, **fields})).json()
+    return job
+
+
+def test_a_run_is_queued_until_its_end_is_known() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        assert (await client.get(f"/v1/jobs/{job['job_id']}/runs")).json() == {"runs": []}
+        head = head_of(job, NOON + 60 * SECOND)
+        dispatched(house, head)
+        response = await client.get(f"/v1/jobs/{job['job_id']}/runs?limit=50")
+        assert response.headers["tocsin-view"] == "eventually-consistent"
+        (run,) = response.json()["runs"]
+        assert run["state"] == "QUEUED"
+        assert run["lateness_ms"] == 1.5
+        assert run["scheduled_for"] == "2026-10-10T12:01:00Z"
+        assert run["finished_at"] is None
+        assert run["error"] is None
+        ended(house, head)
+        (run,) = (await client.get(f"/v1/jobs/{job['job_id']}/runs")).json()["runs"]
+        assert (run["state"], run["result"], run["worker_id"]) == ("SUCCEEDED", "200 OK", "w1")
+        assert run["finished_at"] == "2026-10-10T12:01:00.800000Z"
+        execution = (await client.get(f"/v1/runs/{head.execution_id}")).json()
+        assert execution["state"] == "SUCCEEDED"
+        assert execution["attempts"] == [run]
+
+    visit(house, scene)
+
+
+def test_a_failed_run_says_why() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        head = head_of(job, NOON + 60 * SECOND)
+        ended(
+            house,
+            head,
+            state="DEAD",
+            attempt_state="FAILED",
+            error=AttemptError("status", "418 teapot", 418),
+            result=None,
+        )
+        execution = (await client.get(f"/v1/runs/{head.execution_id}")).json()
+        assert execution["state"] == "DEAD"
+        assert execution["attempts"][0]["error"] == {"class": "status", "message": "418 teapot", "status": 418}
+        assert execution["attempts"][0]["attempt_state"] == "FAILED"
+
+    visit(house, scene)
+
+
+def test_the_runs_of_a_job_whose_time_had_long_passed_are_found() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = (await client.post("/v1/jobs", json={"run_at": "1999-12-31T23:59:59Z", "target": TARGET})).json()
+        ended(house, head_of(job, 946_684_799 * SECOND))
+        assert len((await client.get(f"/v1/jobs/{job['job_id']}/runs")).json()["runs"]) == 1
+
+    visit(house, scene)
+
+
+def test_the_runs_of_a_deleted_job_stay_readable_for_its_tenant_only() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        head = head_of(job, NOON + 60 * SECOND)
+        dispatched(house, head)
+        house.later(61)
+        assert (await client.delete(f"/v1/jobs/{job['job_id']}")).status_code == 200
+        house.later(DAY // SECOND * 300)
+        assert len((await client.get(f"/v1/jobs/{job['job_id']}/runs")).json()["runs"]) == 1
+        assert (await client.get(f"/v1/runs/{head.execution_id}")).status_code == 200
+        for path in (f"/v1/jobs/{job['job_id']}/runs", f"/v1/runs/{head.execution_id}"):
+            problem_of(await client.get(path, headers={"Tocsin-Tenant": "other"}), 404)
+
+    visit(house, scene)
+
+
+def test_a_run_whose_tenant_is_not_filed_yet_counts_with_its_job_only() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        head = head_of(job, NOON + 60 * SECOND)
+        dispatched(house, head)
+        forget_tenants(house)
+        assert (await client.get(f"/v1/runs/{head.execution_id}")).status_code == 200
+        assert len((await client.get(f"/v1/jobs/{job['job_id']}/runs")).json()["runs"]) == 1
+        for path in (f"/v1/jobs/{job['job_id']}/runs", f"/v1/runs/{head.execution_id}"):
+            problem_of(await client.get(path, headers={"Tocsin-Tenant": "other"}), 404)
+        await client.delete(f"/v1/jobs/{job['job_id']}")
+        problem_of(await client.get(f"/v1/runs/{head.execution_id}"), 404)
+
+    visit(house, scene)
+
+
+def forget_tenants(house: House) -> None:
+    """Have the view answer as it does between two writes of its projector."""
+    views, kind = house.app.state.parts.views, type(house.views)
+
+    async def read_run(execution_id: str) -> list[Run]:
+        return [replace(run, tenant_id=None) for run in await kind.read_run(house.views, execution_id)]
+
+    async def list_runs(*span: Any) -> list[Run]:
+        return [replace(run, tenant_id=None) for run in await kind.list_runs(house.views, *span)]
+
+    views.read_run, views.list_runs = read_run, list_runs
+
+
+def test_the_list_of_runs_is_bounded() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        for attempt in range(1, 6):
+            dispatched(house, head_of(job, NOON + 60 * SECOND)._replace(attempt=attempt))
+        path = f"/v1/jobs/{job['job_id']}/runs"
+        assert [run["attempt"] for run in (await client.get(f"{path}?limit=2")).json()["runs"]] == [5, 4]
+        for query in ("limit=501", "limit=0", "page_token=x", "state=DEAD"):
+            problem_of(await client.get(f"{path}?{query}"), 422)
+
+    visit(house, scene)
+
+
+def test_with_the_store_away_reading_is_503() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        head = head_of(job, NOON)
+        house.views.failing = True
+        for path in (
+            "/v1/jobs",
+            f"/v1/jobs/{job['job_id']}",
+            f"/v1/jobs/{job['job_id']}/runs",
+            f"/v1/runs/{head.execution_id}",
+        ):
+            problem_of(await client.get(path), 503)
+
+    visit(house, scene)
