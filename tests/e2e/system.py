@@ -77,7 +77,7 @@ class Target:
                 self.end_headers()
                 self.wfile.write(b"ok")
 
-            do_GET = do_POST = do_PUT = answer
+            do_GET = do_POST = do_PUT = answer  # noqa: N815 - the names that http.server looks for
 
             def log_message(self, *_: Any) -> None:
                 """Silence: the calls are remembered."""

@@ -6,7 +6,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tocsin.bootstrap.cluster import TopicChange, apply_topics, open_store, plan_topics, topic_admin
+from tocsin.adapters.kafka.topics import TopicChange
+from tocsin.bootstrap.cluster import apply_topics, open_store, plan_topics, topic_admin
 from tocsin.config import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Declared topics: what differs, and making it so.")

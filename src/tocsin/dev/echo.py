@@ -19,6 +19,8 @@ DELAY_S_MAX: Final = 300.0
 START_WAIT_S: Final = 10.0
 LINES_PER_S_MAX: Final = 25
 """Calls shown in one second. A burst is counted, for a terminal is slower than the burst."""
+SETTLE_S: Final = 1.2
+"""After so long the count is told even if no further call comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +50,30 @@ def is_ours(header: str) -> bool:
 
 
 class LineBudget:
-    """Lets so many lines of each second through and counts the others. Time is an argument."""
+    """Lets so many lines of each second through and counts the others. Time is an argument, in seconds."""
 
     def __init__(self, per_s_max: int = LINES_PER_S_MAX) -> None:
         self._per_s_max = per_s_max
         self._second = 0
         self._count = 0
+        self._held_back = 0
 
-    def spend(self, now_s: float) -> tuple[bool, int]:
-        """Return whether the next line may be shown, and how many were held back in the last second that had any."""
-        held_back = 0
+    def spend(self, now_s: float) -> bool:
+        """Take note of a line; tell whether it may be shown."""
         if int(now_s) != self._second:
-            held_back = self.held_back()
             self._second, self._count = int(now_s), 0
         self._count += 1
-        return self._count <= self._per_s_max, held_back
+        if self._count <= self._per_s_max:
+            return True
+        self._held_back += 1
+        return False
 
-    def held_back(self) -> int:
-        """Return how many lines of the current second were not shown."""
-        return max(0, self._count - self._per_s_max)
+    def take_held_back(self, now_s: float) -> int:
+        """Return, once, how many lines of seconds that have passed were not shown."""
+        if int(now_s) == self._second:
+            return 0
+        held_back, self._held_back = self._held_back, 0
+        return held_back
 
 
 class EchoReceiver:
@@ -80,6 +87,7 @@ class EchoReceiver:
         self._host, self._port = host, port
         self._show = show
         self._budget = LineBudget()
+        self._settling: asyncio.TimerHandle | None = None
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._failure: OSError | None = None
@@ -137,19 +145,20 @@ class EchoReceiver:
         return web.json_response({"method": request.method, "path": request.path, "status": status}, status=status)
 
     def _say(self, call: Call) -> None:
-        show, held_back = self._budget.spend(time.monotonic())
-        if held_back:
-            self._show(f"… and {held_back} more calls in a second")
-        if show:
+        self._tell_held_back()
+        if self._budget.spend(time.monotonic()):
             self._show(call.described())
-        elif self._budget.held_back() == 1:
-            self._loop.call_later(1.5, self._settle)
+        elif self._settling is None:
+            self._settling = self._loop.call_later(SETTLE_S, self._settle)
 
     def _settle(self) -> None:
-        """Say what was held back, though no further call comes to make us do so."""
-        _, held_back = self._budget.settle(time.monotonic())
-        if held_back:
-            self._show(f"… and {held_back} more calls in a second")
+        self._settling = None
+        self._tell_held_back()
+
+    def _tell_held_back(self) -> None:
+        count = self._budget.take_held_back(time.monotonic())
+        if count:
+            self._show(f"… and {count} more calls")
 
 
 def asked_answer(path: str) -> tuple[int, float]:

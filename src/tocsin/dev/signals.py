@@ -7,7 +7,6 @@ The first signal asks for a polite stop, a later one for a quick end. Signals th
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,7 +54,6 @@ class StopSignals:
     def __init__(self) -> None:
         self.book = SignalBook()
         self._interruptible: tuple[type[KeyboardInterrupt], ...] = ()
-        self.arrived = threading.Event()
 
     @property
     def asked(self) -> bool:
@@ -91,6 +89,5 @@ class StopSignals:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         kind = self.book.note(time.monotonic())
-        self.arrived.set()
         if kind is not None and kind in self._interruptible:
             raise kind

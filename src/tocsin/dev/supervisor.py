@@ -8,12 +8,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tocsin.dev.audience import Audience
 from tocsin.dev.child import ChildProcess, ChildSpec, said_of_exit
 from tocsin.dev.errors import DevError
-from tocsin.dev.log_lines import LogTail, ShownLine, shown_line
+from tocsin.dev.log_lines import LogTail, Repetition, ShownLine, shown_line
 from tocsin.dev.restarts import POLICY, RestartPolicy, Restarts
 from tocsin.devcluster.files import excerpt
 
@@ -22,19 +23,6 @@ STOP_GRACE_S: Final = 8.0
 KILL_WAIT_S: Final = 5.0
 LINES_PER_TICK_MAX: Final = 20
 """Lines of one child shown at once; a storm of complaints is counted and stays in the log."""
-
-
-class Audience:
-    """What a supervisor tells. The base class keeps silent; children are named by their roles."""
-
-    def said(self, text: str, *, bad: bool = False) -> None:
-        """A line for people."""
-
-    def logged(self, role: str, line: ShownLine) -> None:
-        """A child wrote something that people should see."""
-
-    def changed(self) -> None:
-        """A child was started, or began or ceased to serve."""
 
 
 @dataclass(slots=True)
@@ -49,6 +37,7 @@ class Supervised:
     start_due_s: float = 0.0
     facts: dict[str, Any] | None = None
     last_exit: str = "has not been started"
+    repetition: Repetition = field(default_factory=Repetition)
 
 
 class Supervisor:
@@ -57,9 +46,11 @@ class Supervisor:
     Args:
         specs: the children, in the order in which they are started.
         audience: hears what happens.
+        on_change: called when a child was started, or began or ceased to serve.
         verbose: show every line that the children log, not only warnings and errors.
         confirm: asked with a child's spec and its own word that it serves; False: not yet.
         next_environ: what a child's next start has in its environment besides, given what the last one said.
+        policy: how soon what died is started again.
     """
 
     def __init__(
@@ -67,12 +58,14 @@ class Supervisor:
         specs: Sequence[ChildSpec],
         audience: Audience,
         *,
+        on_change: Callable[[], None] = lambda: None,
         verbose: bool = False,
         confirm: Callable[[ChildSpec, Mapping[str, Any]], bool] = lambda _spec, _facts: True,
         next_environ: Callable[[Mapping[str, Any]], dict[str, str]] = lambda _facts: {},
         policy: RestartPolicy = POLICY,
     ) -> None:
         self._audience = audience
+        self._on_change = on_change
         self._verbose = verbose
         self._confirm = confirm
         self._next_environ = next_environ
@@ -117,9 +110,9 @@ class Supervisor:
             missing = self.unready()
             if not missing:
                 return
-            for child in self._children:
-                if child.restarts.looping:
-                    raise self._failure(child, f"{child.spec.role} does not start: it {child.last_exit}, again and again")
+            looping = next((child for child in self._children if child.restarts.looping), None)
+            if looping is not None:
+                raise self._failure(looping, f"{looping.spec.role} does not start: it {looping.last_exit} each time")
             if time.monotonic() > deadline:
                 first = next(child for child in self._children if child.spec.role == missing[0])
                 raise self._failure(first, f"not ready after {wait_s_max:.0f} s: {', '.join(missing)}")
@@ -144,7 +137,7 @@ class Supervisor:
         extra = self._next_environ(child.facts) if child.facts else {}
         child.process = ChildProcess(child.spec, {**child.spec.environ, **extra})
         child.started_at_s = time.monotonic()
-        self._audience.changed()
+        self._on_change()
 
     def _watch(self, child: Supervised, process: ChildProcess) -> None:
         code = process.exit_code()
@@ -156,7 +149,7 @@ class Supervisor:
                 child.facts = facts
                 if child.restarts.total:
                     self._audience.said(f"{child.spec.role} is back, pid {process.pid}")
-                self._audience.changed()
+                self._on_change()
 
     def _bury(self, child: Supervised, process: ChildProcess, code: int) -> None:
         now = time.monotonic()
@@ -171,15 +164,21 @@ class Supervisor:
             f"{role} (pid {process.pid}) {child.last_exit}; starting it again in {wait_s:.1f} s", bad=True
         )
         if child.restarts.looping and not was_looping:
-            self._audience.said(str(self._failure(child, f"{role} died {child.restarts.deaths} times in a row")), bad=True)
-        self._audience.changed()
+            failure = self._failure(child, f"{role} died {child.restarts.deaths} times in a row")
+            self._audience.said(str(failure), bad=True)
+        self._on_change()
 
     def _current(self, child: Supervised) -> bool:
         """Tell whether the child's word that it serves is that of the process that runs now."""
         return child.facts is not None and child.process is not None and child.facts["pid"] == child.process.pid
 
     def _show_log(self, child: Supervised) -> None:
-        lines = [shown for line in child.tail.read() if (shown := shown_line(line, everything=self._verbose))]
+        now = time.monotonic()
+        lines = []
+        for line in child.tail.read():
+            shown = shown_line(line, everything=self._verbose)
+            if shown is not None and (self._verbose or (shown := child.repetition.admit(shown, now)) is not None):
+                lines.append(shown)
         for shown in lines[:LINES_PER_TICK_MAX]:
             self._audience.logged(child.spec.role, shown)
         more = len(lines) - LINES_PER_TICK_MAX

@@ -15,9 +15,14 @@ def _entry(run_at: int, job: str, version: int) -> Entry:
 
 
 ENTRIES = st.builds(
-    _entry, st.integers(0, 5 * SECOND) | st.sampled_from([0, SECOND - 1, SECOND]), st.sampled_from("abc"), st.integers(1, 2)
+    _entry,
+    st.integers(0, 5 * SECOND) | st.sampled_from([0, SECOND - 1, SECOND]),
+    st.sampled_from("abc"),
+    st.integers(1, 2),
 )
-DEEDS = st.lists(st.one_of(st.lists(ENTRIES, max_size=6), st.tuples(st.integers(0, 6 * SECOND), st.integers(1, 4))), max_size=20)
+DEEDS = st.lists(
+    st.one_of(st.lists(ENTRIES, max_size=6), st.tuples(st.integers(0, 6 * SECOND), st.integers(1, 4))), max_size=20
+)
 
 
 @given(DEEDS)
