@@ -1,0 +1,218 @@
+"""HTTP targets: one request an attempt, on an asyncio loop in a thread of its own.
+
+Nothing is done twice or behind the owner's back: no retries, no redirects, no cookies, no proxies of the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+import aiohttp
+import structlog
+from yarl import URL
+
+from tocsin import __version__
+from tocsin.adapters.targets.addresses import is_public
+from tocsin.adapters.targets.answers import (
+    ANSWER_BYTES_KEPT,
+    BlockedAddressError,
+    judge_answer,
+    judge_failure,
+    readable,
+)
+from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.domain.instants import format_rfc3339
+from tocsin.domain.targets import TIMEOUT_S_MAX, HttpTarget
+from tocsin.ports.clock import Clock
+from tocsin.ports.targets import Attempt, AttemptEnd
+
+log = structlog.get_logger()
+
+USER_AGENT: Final = f"tocsin/{__version__}"
+KEEP_ALIVE_S: Final = 1.5
+"""Idle connections are closed before common servers do it (2 to 5 s): a request into a closing connection fails."""
+DNS_THREADS: Final = 32
+READ_BYTES: Final = 65_536
+JOIN_WAIT_S: Final = 5.0
+CANCELLED: Final = AttemptError("cancelled", "cancelled by its worker")
+
+
+class HttpTargetRunner:
+    """Fulfils ``ports.targets.TargetRunner`` for HTTP targets.
+
+    Args:
+        clock: stamps start and end.
+        response_bytes_max: what is read of an answer at most; the rest is cut.
+        allow_private: let targets be on loopback and private addresses.
+    """
+
+    def __init__(self, clock: Clock, response_bytes_max: int, allow_private: bool) -> None:
+        self._clock = clock
+        self._response_bytes_max = response_bytes_max
+        self._allow_private = allow_private
+        self._ended: deque[AttemptEnd] = deque()
+        self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
+        """By the identity of the attempt's ref; only the loop's thread touches it."""
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "dns"))
+        self._thread = threading.Thread(target=self._loop.run_forever, name="http-targets", daemon=True)
+        self._thread.start()
+        self._session: aiohttp.ClientSession = self._await(self._open())
+
+    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(JOIN_WAIT_S)
+
+    async def _open(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=0,  # how many run at once is the worker's bound
+            keepalive_timeout=KEEP_ALIVE_S,
+            socket_factory=self._make_socket,
+        )
+        session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            # What is not asked for and comes compressed all the same is passed over, not unpacked.
+            auto_decompress=False,
+            trust_env=False,
+        )
+        # aiohttp sends GET, PUT and the like again when a kept connection breaks. It has no public switch for that.
+        session._retry_connection = False
+        return session
+
+    def _make_socket(self, info: Any) -> socket.socket:
+        """Make the socket for one address. Every connection passes here, also that to a literal address."""
+        family, kind, protocol, _, address = info
+        if not self._allow_private and not is_public(address[0]):
+            raise BlockedAddressError
+        return socket.socket(family, kind, protocol)
+
+    # Called by the worker's thread
+
+    def start(self, attempts: Sequence[Attempt]) -> None:
+        self._loop.call_soon_threadsafe(self._launch, list(attempts))
+
+    def ended(self) -> list[AttemptEnd]:
+        ended = self._ended
+        return [ended.popleft() for _ in range(len(ended))]
+
+    def cancel(self, refs: Sequence[Any]) -> None:
+        self._loop.call_soon_threadsafe(self._cancel, list(refs))
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            try:
+                self._await(self._shut_down())
+            except TimeoutError:
+                log.error("HTTP attempts could not be stopped", action="worker.targets_left")
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(JOIN_WAIT_S)
+
+    # On the loop
+
+    def _launch(self, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
+            task = self._loop.create_task(self._run(attempt))
+            self._tasks[id(attempt.ref)] = task
+            task.add_done_callback(partial(self._finish, attempt))
+
+    def _finish(self, attempt: Attempt, task: asyncio.Task[AttemptEnd]) -> None:
+        """Note the end of an attempt; a task that was cancelled before its first step has none of its own."""
+        del self._tasks[id(attempt.ref)]
+        if task.cancelled():
+            now = self._clock.now()
+            self._ended.append(AttemptEnd(attempt.ref, ReportKind.CANCELLED, now, now, CANCELLED))
+        else:
+            self._ended.append(task.result())
+
+    def _cancel(self, refs: list[Any]) -> None:
+        for ref in refs:
+            task = self._tasks.get(id(ref))
+            if task is not None:
+                task.cancel()
+
+    async def _shut_down(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._session.close()
+
+    async def _run(self, attempt: Attempt) -> AttemptEnd:
+        """Run one attempt; whatever happens, it has an end."""
+        started_at = self._clock.now()
+        target = attempt.execution.target
+        error: AttemptError | None
+        result: str | None = None
+        try:
+            if not 0 < target.timeout_s <= TIMEOUT_S_MAX:
+                raise ValueError(f"{target.timeout_s!r} is not a timeout")
+            async with asyncio.timeout(target.timeout_s) as limit:
+                kind, error, result = await self._call(attempt, target)
+        except asyncio.CancelledError:
+            kind, error = ReportKind.CANCELLED, CANCELLED
+        except TimeoutError as exception:
+            if limit.expired():
+                kind = ReportKind.TIMED_OUT
+                error = AttemptError("timeout", f"no whole answer within {target.timeout_s:g} s")
+            else:
+                kind, error = ReportKind.FAILED, judge_failure(exception)
+        except Exception as exception:  # noqa: BLE001 - an attempt without an end would hold its place for ever
+            kind, error = ReportKind.FAILED, judge_failure(exception)
+        return AttemptEnd(attempt.ref, kind, started_at, self._clock.now(), error, result)
+
+    async def _call(self, attempt: Attempt, target: HttpTarget) -> tuple[ReportKind, AttemptError | None, str | None]:
+        body = None if target.body is None else target.body.encode()
+        # The URL was checked when the job was made; it is sent as it is, since a signature may cover it.
+        url = URL(target.url, encoded=True)
+        async with self._session.request(
+            target.method, url, headers=request_headers(attempt, target), data=body, allow_redirects=False
+        ) as response:
+            kept = await self._read(response)
+            headers = response.headers
+            kind = response.content_type if "Content-Type" in headers else None
+            text = readable(kept, kind, response.charset, "Content-Encoding" in headers)
+            return judge_answer(response.status, response.reason, headers.get("Location"), text)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read an answer up to the limit, so that its connection can be used again, and return its beginning."""
+        kept = bytearray()
+        left = self._response_bytes_max
+        while left > 0:
+            piece = await response.content.read(min(left, READ_BYTES))
+            if not piece:
+                return bytes(kept)
+            left -= len(piece)
+            if len(kept) < ANSWER_BYTES_KEPT:
+                kept += piece[:ANSWER_BYTES_KEPT]
+        response.close()  # the rest is never read
+        return bytes(kept)
+
+
+def request_headers(attempt: Attempt, target: HttpTarget) -> dict[str, str]:
+    """Return the headers of the contract, and the job's own."""
+    head = attempt.execution.head
+    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+    if target.body is not None:
+        headers["Content-Type"] = "text/plain; charset=utf-8"
+    own = {name.lower() for name in target.headers}
+    headers = {name: value for name, value in headers.items() if name.lower() not in own}
+    headers |= target.headers
+    headers |= {
+        # In double quotes, as a structured field: draft-ietf-httpapi-idempotency-key-header.
+        "Idempotency-Key": f'"{head.execution_id}"',
+        "Tocsin-Job-Id": head.job_id,
+        "Tocsin-Scheduled-For": format_rfc3339(head.scheduled_for),
+        "Tocsin-Attempt": str(head.attempt),
+        "Tocsin-Token": str(head.token),
+    }
+    if attempt.redelivered:
+        headers["Tocsin-Redelivered"] = "true"
+    return headers

@@ -1,0 +1,234 @@
+"""A lane: its membership in the group, its partitions, and the records read ahead.
+
+Attempts and reports are the loop's; the lane only knows what may be marked, what must be committed, and when a
+partition goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import structlog
+
+from tocsin.domain.errors import Undecodable
+from tocsin.engine.offset_metadata import NO_MARKS, Marks, decode_marks
+from tocsin.engine.offset_window import OffsetWindow, Seen
+from tocsin.ports.dispatch_log import CommitOutcome, DispatchLog, Mark, Start
+from tocsin.roles.worker.limits import WorkerLimits
+from tocsin.roles.worker.partitions import Item, Partition
+from tocsin.roles.worker.read_ahead import ReadAhead
+
+log = structlog.get_logger()
+
+
+class Lane:
+    """One lane of a worker. Fulfils ``AssignmentListener``.
+
+    Args:
+        name: of the lane.
+        records: its log.
+        limits: bounds.
+        hand_over: called with partitions that are about to go: waits, bounded, for their attempts and reports.
+        abandon: called with running items whose assignment is over.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        records: DispatchLog,
+        limits: WorkerLimits,
+        hand_over: Callable[[Collection[Partition]], None],
+        abandon: Callable[[Sequence[Item]], None],
+    ) -> None:
+        self.name = name
+        self.records = records
+        self.partitions: dict[int, Partition] = {}
+        self.marked: list[Item] = []
+        """Marked, and not started yet."""
+        self.joined = False
+        """The group has assigned something, be it nothing, at least once."""
+        self.suspect = False
+        """A commit of unknown outcome may yet overwrite later ones, and drop what they list as begun: nothing starts
+        until the group is joined anew. A later acknowledged commit does not help, nor does a new member epoch while
+        the partition stays (KIP-1251 accepts the old one)."""
+        self._limits = limits
+        self._hand_over = hand_over
+        self._abandon = abandon
+        self._ahead = ReadAhead(limits.read_ahead_records_max, limits.read_ahead_bytes_max)
+        self._epoch = 0
+        self._turn = 0
+        self._stopped = False
+
+    # Receiving
+
+    def receive(self, wait_s: float) -> int:
+        """Poll once; return how many records came."""
+        deliveries = self.records.poll(self._ahead.room, wait_s)
+        for number, offset, key, value in deliveries:
+            partition = self.partitions.get(number)
+            if partition is None or self._stopped:
+                continue  # Whoever owns it next receives it.
+            seen = partition.window.received(offset)
+            if seen is Seen.NEW or seen is Seen.BEGUN:
+                item = Item(partition, offset, key, value, seen is Seen.BEGUN)
+                partition.queue.append(item)
+                self._ahead.add(item.bytes_held)
+            elif seen is Seen.SETTLED:
+                partition.changed = True
+            else:
+                place = {"lane": self.name, "partition": number, "offset": offset}
+                log.warning("a record came again and was ignored", action="worker.record_repeated", **place)
+        self._regulate()
+        return len(deliveries)
+
+    def _regulate(self) -> None:
+        """Fetch only what there is room for."""
+        full = self._ahead.is_full()
+        pause: list[int] = []
+        resume: list[int] = []
+        for partition in self.partitions.values():
+            partition.full = not partition.window.is_roomy if partition.full else partition.window.is_full
+            stop = full or partition.full or self._stopped
+            if stop != partition.paused:
+                partition.paused = stop
+                (pause if stop else resume).append(partition.number)
+        if pause:
+            self.records.pause(pause)
+        if resume:
+            self.records.resume(resume)
+
+    # Marking and committing
+
+    def mark(self, room: int) -> None:
+        """Mark up to ``room`` queued items, one partition after another."""
+        waiting = [p for p in self.partitions.values() if p.queue]
+        if not waiting or self.suspect:
+            return
+        self._turn = (self._turn + 1) % len(waiting)
+        waiting = waiting[self._turn :] + waiting[: self._turn]
+        while waiting:
+            going_on = []
+            for partition in waiting:
+                if room <= 0:
+                    return
+                item = partition.mark_next()
+                if item is not None:
+                    room -= 1
+                    self._ahead.remove(item.bytes_held)
+                    self.marked.append(item)
+                    going_on.append(partition)
+            waiting = going_on
+
+    def has_changes(self) -> bool:
+        return any(p.changed for p in self.partitions.values())
+
+    def commit(self) -> CommitOutcome:
+        """Commit prefix and marks of every changed partition in one request."""
+        changed = [p for p in self.partitions.values() if p.changed]
+        outcome = self._commit(changed, released=False)
+        if outcome is CommitOutcome.UNKNOWN:
+            if not self.suspect:
+                text = "a commit is of unknown outcome: nothing starts until the group is joined anew"
+                log.warning(text, action="worker.commit_in_doubt", lane=self.name)
+            self.suspect = True
+            for partition in changed:
+                partition.withdraw_marked()
+            self.marked.clear()
+        return outcome
+
+    def _commit(self, partitions: list[Partition], *, released: bool) -> CommitOutcome:
+        marks = [Mark(p.number, p.window.prefix, p.window.metadata(released=released)) for p in partitions]
+        outcome = self.records.commit(marks)
+        if outcome is CommitOutcome.ACCEPTED:
+            for partition in partitions:
+                partition.changed = False
+        return outcome
+
+    def take_marked(self) -> list[Item]:
+        """Return what an acknowledged commit lists as begun and is still ours: it must be started now."""
+        started = [item for item in self.marked if item.partition.live]
+        self.marked = []
+        return started
+
+    # Coming and going
+
+    def assigned(self, starts: Sequence[Start]) -> None:
+        for start in starts:
+            self._epoch += 1
+            marks = self._predecessor(start)
+            window = OffsetWindow(start.offset or 0, marks, self._limits.window_max, self._limits.begun_max)
+            partition = Partition(start.partition, self._epoch, window)
+            # The count of takeovers is written before the first record is decoded: decoding may be what kills.
+            partition.changed = window.takeovers > 0
+            self.partitions[start.partition] = partition
+        self.joined = True
+        log.info(
+            "partitions assigned",
+            action="worker.assigned",
+            lane=self.name,
+            partitions=[start.partition for start in starts],
+            owned=len(self.partitions),
+        )
+
+    def _predecessor(self, start: Start) -> Marks:
+        if start.offset is None:
+            return NO_MARKS
+        try:
+            marks = decode_marks(start.metadata)
+        except Undecodable as error:
+            log.error(
+                "what the last owner committed cannot be read: settled executions may run again",
+                action="worker.metadata_unreadable",
+                lane=self.name,
+                partition=start.partition,
+                offset=start.offset,
+                problem=str(error),
+            )
+            marks = NO_MARKS
+        return marks._replace(takeovers=marks.takeovers + 1)
+
+    def revoked(self, partitions: Collection[int]) -> None:
+        going = [self.partitions[number] for number in partitions if number in self.partitions]
+        for partition in going:
+            partition.withdraw_marked()
+            self._drop_queue(partition)
+        self._hand_over(going)
+        # Also the unchanged ones: giving up in peace ends the count of takeovers.
+        untold = [p for p in going if p.changed or p.window.takeovers]
+        if untold:
+            self._commit(untold, released=True)
+        self._let_go(going, "partitions revoked", "worker.revoked")
+
+    def lost(self, partitions: Collection[int]) -> None:
+        going = [self.partitions[number] for number in partitions if number in self.partitions]
+        self._let_go(going, "partitions lost", "worker.lost")
+
+    def _let_go(self, going: list[Partition], text: str, action: str) -> None:
+        running: list[Item] = []
+        for partition in going:
+            self._drop_queue(partition)
+            running += partition.let_go()
+            del self.partitions[partition.number]
+        if not self.partitions:
+            self.suspect = False
+        self._abandon(running)
+        log.info(
+            text,
+            action=action,
+            lane=self.name,
+            partitions=[partition.number for partition in going],
+            owned=len(self.partitions),
+            abandoned=len(running),
+        )
+
+    def _drop_queue(self, partition: Partition) -> None:
+        while partition.queue:
+            self._ahead.remove(partition.queue.popleft().bytes_held)
+
+    def stop(self) -> None:
+        """Take nothing new: what has not started goes to the next owner."""
+        self._stopped = True
+        self.marked.clear()
+        for partition in self.partitions.values():
+            partition.withdraw_marked()
+            self._drop_queue(partition)

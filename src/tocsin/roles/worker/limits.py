@@ -1,0 +1,37 @@
+"""The bounds of a worker process, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.engine.offset_metadata import BEGUN_MAX, WINDOW_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """Bounds of the worker's loop.
+
+    Attributes:
+        running_max: attempts under way at once, over all lanes.
+        read_ahead_bytes_max: keys and values that wait to be started, in each lane, before fetching pauses.
+        read_ahead_records_max: the same in records.
+        window_max, begun_max: see ``OffsetWindow``.
+        poll_wait_max_s: how long an idle step waits for records, and how late it sees an attempt's end.
+        commit_fresh_s: an attempt starts only if the acknowledged commit was sent at most so long ago.
+        handover_wait_s: how long a revoked partition waits for its attempts and reports.
+        suspect_max_s: how long attempts may go on, after a commit of unknown outcome, before the group is left.
+        overdue_s: how long past its own limit an attempt counts as stoppable.
+        stuck_attempts_max: attempts that could not be stopped, before the process must start again.
+    """
+
+    running_max: int = 200
+    read_ahead_bytes_max: int = 8_000_000
+    read_ahead_records_max: int = 2_000
+    window_max: int = WINDOW_MAX
+    begun_max: int = BEGUN_MAX
+    poll_wait_max_s: float = 0.05
+    commit_fresh_s: float = 5.0
+    handover_wait_s: float = 3.0
+    suspect_max_s: float = 20.0
+    overdue_s: float = 10.0
+    stuck_attempts_max: int = 16

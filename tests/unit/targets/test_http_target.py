@@ -1,0 +1,406 @@
+"""HTTP targets: what is sent, what is made of answers, and what is never done."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.http_receiver import HttpReceiver
+from tocsin import __version__
+from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.domain.executions import AttemptHead, Execution, ReportKind
+from tocsin.domain.targets import HttpTarget
+from tocsin.ports.targets import Attempt, AttemptEnd
+
+ID = "acme@nightly.7.1760130000000000"
+HEAD = AttemptHead(2, 41, 0, ID, "acme@nightly", "acme", 7, 1_760_130_000_000_000, 1_760_130_000_000_001)
+
+
+class WallClock:
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+
+async def _redirect(request: web.Request) -> web.StreamResponse:
+    return web.Response(status=302, headers={"Location": "/landed"})
+
+
+async def _status(request: web.Request) -> web.StreamResponse:
+    return web.Response(status=int(request.query["code"]), text=request.query.get("text", "") or "a\nb")
+
+
+async def _cookie(request: web.Request) -> web.StreamResponse:
+    response = web.Response(text="ok")
+    response.set_cookie("session", "1")
+    return response
+
+
+async def _endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+    await response.prepare(request)
+    try:
+        while True:
+            await response.write(b"x" * 65_536)
+    except (ConnectionError, asyncio.CancelledError):
+        return response
+
+
+async def _broken(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "100"})
+    await response.prepare(request)
+    await response.write(b"short")
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+async def _binary(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"\x00\x01\x02", content_type="application/octet-stream")
+
+
+async def _zipped(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"\x1f\x8b\x08", headers={"Content-Type": "text/plain", "Content-Encoding": "gzip"})
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[HttpReceiver]:
+    server = HttpReceiver(
+        {
+            "/redirect": _redirect,
+            "/status": _status,
+            "/cookie": _cookie,
+            "/endless": _endless,
+            "/broken": _broken,
+            "/binary": _binary,
+            "/zipped": _zipped,
+        }
+    )
+    yield server
+    server.gate.set()
+    server.close()
+
+
+@pytest.fixture
+def make_runner() -> Iterator[Callable[..., HttpTargetRunner]]:
+    runners: list[HttpTargetRunner] = []
+
+    def make(*, allow_private: bool = True, response_bytes_max: int = 100_000) -> HttpTargetRunner:
+        runners.append(HttpTargetRunner(WallClock(), response_bytes_max, allow_private))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.close()
+
+
+def attempt(
+    url: str, *, ref: Any = "ref", redelivered: bool = False, head: AttemptHead = HEAD, **target: Any
+) -> Attempt:
+    return Attempt(ref, Execution(head, b"", HttpTarget(url, **target)), redelivered)
+
+
+def wait_for_ends(runner: HttpTargetRunner, count: int, wait_s: float = 60.0) -> list[AttemptEnd]:
+    ends: list[AttemptEnd] = []
+    until = time.monotonic() + wait_s
+    while len(ends) < count and time.monotonic() < until:
+        ends += runner.ended()
+        time.sleep(0.005)
+    assert len(ends) == count
+    return ends
+
+
+def run(runner: HttpTargetRunner, *attempts: Attempt) -> AttemptEnd:
+    runner.start(attempts)
+    return wait_for_ends(runner, len(attempts))[-1]
+
+
+def test_the_request_carries_the_contracts_headers(receiver: HttpReceiver, make_runner: Any) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/run?a=%2F&b=x", headers={"X-Own": "yes"}, body='{"n": "é"}'))
+    call = receiver.calls[-1]
+    assert (end.ref, end.kind, end.result, end.error) == ("ref", ReportKind.SUCCEEDED, "200 OK: done", None)
+    assert end.started_at <= end.finished_at
+    assert (call.method, call.path, call.body) == ("POST", "/run?a=%2F&b=x", '{"n": "é"}'.encode())
+    assert call.headers["Idempotency-Key"] == f'"{ID}"'
+    assert call.headers["Tocsin-Job-Id"] == "acme@nightly"
+    assert call.headers["Tocsin-Scheduled-For"] == "2025-10-10T21:00:00Z"
+    assert call.headers["Tocsin-Attempt"] == "2"
+    assert call.headers["Tocsin-Token"] == "41"
+    assert call.headers["X-Own"] == "yes"
+    assert call.headers["User-Agent"] == f"tocsin/{__version__}"
+    assert call.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert "Tocsin-Redelivered" not in call.headers
+    assert "Tocsin-Tenant" not in call.headers
+
+
+def test_a_redelivery_says_so(receiver: HttpReceiver, make_runner: Any) -> None:
+    run(make_runner(), attempt(f"{receiver.url}/again", redelivered=True))
+    assert receiver.calls[-1].headers["Tocsin-Redelivered"] == "true"
+
+
+def test_microseconds_of_the_nominal_time_are_kept(receiver: HttpReceiver, make_runner: Any) -> None:
+    run(make_runner(), attempt(f"{receiver.url}/micro", head=HEAD._replace(scheduled_for=1_760_130_000_000_001)))
+    assert receiver.calls[-1].headers["Tocsin-Scheduled-For"] == "2025-10-10T21:00:00.000001Z"
+
+
+def test_the_jobs_own_headers_replace_only_defaults(receiver: HttpReceiver, make_runner: Any) -> None:
+    own = {"user-agent": "mine/1", "content-type": "application/json"}
+    run(make_runner(), attempt(f"{receiver.url}/own", method="PUT", headers=own, body="{}"))
+    call = receiver.calls[-1]
+    assert call.method == "PUT"
+    assert {n.lower(): v for n, v in call.headers.items()}["user-agent"] == "mine/1"
+    assert [v for n, v in call.headers.items() if n.lower() == "content-type"] == ["application/json"]
+
+
+def test_202_is_success(receiver: HttpReceiver, make_runner: Any) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/status?code=202"))
+    assert (end.kind, end.result) == (ReportKind.SUCCEEDED, "202 Accepted: a\nb")
+
+
+@pytest.mark.parametrize("code", [400, 404, 429, 500, 503])
+def test_other_statuses_fail_with_the_status(receiver: HttpReceiver, make_runner: Any, code: int) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/status?code={code}"))
+    assert end.kind is ReportKind.FAILED
+    assert end.error is not None
+    assert (end.error.error_class, end.error.status) == ("status", code)
+    assert "\n" not in end.error.message
+    assert end.error.message.startswith(str(code))
+
+
+def test_redirects_are_not_followed_and_the_location_is_named(receiver: HttpReceiver, make_runner: Any) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/redirect", method="GET"))
+    assert end.kind is ReportKind.FAILED
+    assert end.error is not None
+    assert (end.error.error_class, end.error.status) == ("redirect", 302)
+    assert "/landed" in end.error.message
+    assert all(call.path != "/landed" for call in receiver.calls)
+
+
+def test_a_timeout_ends_the_attempt(receiver: HttpReceiver, make_runner: Any) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/gated", timeout_s=0.2))
+    assert end.kind is ReportKind.TIMED_OUT
+    assert end.error is not None
+    assert (end.error.error_class, end.error.message) == ("timeout", "no whole answer within 0.2 s")
+
+
+def test_an_answer_that_never_ends_is_cut_not_failed(receiver: HttpReceiver, make_runner: Any) -> None:
+    end = run(make_runner(response_bytes_max=200_000), attempt(f"{receiver.url}/endless"))
+    assert end.kind is ReportKind.SUCCEEDED
+    assert end.result == "200 OK: " + "x" * 500
+
+
+def test_an_answer_that_breaks_off_fails(receiver: HttpReceiver, make_runner: Any) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/broken"))
+    assert end.kind is ReportKind.FAILED
+    assert end.error is not None
+    assert end.error.error_class == "connection"
+
+
+@pytest.mark.parametrize("path", ["/binary", "/zipped"])
+def test_what_is_not_text_is_not_repeated(receiver: HttpReceiver, make_runner: Any, path: str) -> None:
+    assert run(make_runner(), attempt(receiver.url + path)).result == "200 OK"
+
+
+def test_a_refused_connection(make_runner: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        end = run(make_runner(), attempt(f"http://127.0.0.1:{port}/"))
+    assert end.kind is ReportKind.FAILED
+    assert end.error is not None
+    assert end.error.error_class == "connection_refused"
+
+
+def test_a_name_that_does_not_resolve(make_runner: Any) -> None:
+    end = run(make_runner(), attempt("http://no-such-host.invalid/"))
+    assert end.error is not None
+    assert end.error.error_class == "dns"
+    assert "no-such-host.invalid" in end.error.message
+
+
+def test_an_untrusted_certificate(make_runner: Any, tmp_path: Path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_shake_hands, args=(listener, context), daemon=True).start()
+        end = run(make_runner(), attempt(f"https://127.0.0.1:{listener.getsockname()[1]}/"))
+    assert end.error is not None
+    assert end.error.error_class == "tls"
+
+
+def _shake_hands(listener: socket.socket, context: ssl.SSLContext) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        try:
+            context.wrap_socket(connection, server_side=True)
+        except OSError:
+            return
+
+
+def test_a_server_that_speaks_no_http(make_runner: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_answer_once, args=(listener, b"SSH-2.0-x\r\n"), daemon=True).start()
+        end = run(make_runner(), attempt(f"http://127.0.0.1:{listener.getsockname()[1]}/"))
+    assert end.error is not None
+    assert end.error.error_class == "protocol"
+
+
+def _answer_once(listener: socket.socket, answer: bytes) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(answer)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "127.0.0.1",
+        "localhost",
+        "0x7f000001",
+        "0.0.0.0",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:169.254.169.254]",
+        "[64:ff9b::a9fe:a9fe]",
+        "10.0.0.1",
+        "100.64.0.1",
+    ],
+)
+def test_private_addresses_are_blocked(receiver: HttpReceiver, make_runner: Any, host: str) -> None:
+    before = len(receiver.calls)
+    end = run(make_runner(allow_private=False), attempt(f"http://{host}:{receiver.port}/", timeout_s=20))
+    assert end.kind is ReportKind.FAILED
+    assert end.error is not None
+    assert end.error.error_class == "blocked"
+    assert len(receiver.calls) == before
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0177.0.0.1", "0"])
+def test_oddly_written_addresses_are_refused_by_guard_or_client(
+    receiver: HttpReceiver, make_runner: Any, host: str
+) -> None:
+    before = len(receiver.calls)
+    end = run(make_runner(allow_private=False), attempt(f"http://{host}:{receiver.port}/", timeout_s=20))
+    assert end.error is not None
+    assert end.error.error_class in ("blocked", "invalid_request")
+    assert len(receiver.calls) == before
+
+
+def test_a_name_is_judged_by_what_it_resolves_to(
+    receiver: HttpReceiver, make_runner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard stands where sockets are made, so it does not matter what a name resolved to before."""
+    real = socket.getaddrinfo
+
+    def rebound(host: Any, *args: Any, **kwargs: Any) -> Any:
+        return real("127.0.0.1" if host == "innocent.test" else host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)
+    end = run(make_runner(allow_private=False), attempt(f"http://innocent.test:{receiver.port}/", timeout_s=20))
+    assert end.error is not None
+    assert end.error.error_class == "blocked"
+    assert "innocent.test" in end.error.message
+    assert run(make_runner(), attempt(f"http://innocent.test:{receiver.port}/")).kind is ReportKind.SUCCEEDED
+
+
+def test_cookies_are_not_kept(receiver: HttpReceiver, make_runner: Any) -> None:
+    runner = make_runner()
+    # By name: even a jar keeps no cookies of bare addresses.
+    run(runner, attempt(f"http://localhost:{receiver.port}/cookie"))
+    run(runner, attempt(f"http://localhost:{receiver.port}/cookie"))
+    assert "Cookie" not in receiver.calls[-1].headers
+
+
+def test_proxies_of_the_environment_are_ignored(receiver: HttpReceiver, make_runner: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert run(make_runner(), attempt(f"{receiver.url}/direct")).kind is ReportKind.SUCCEEDED
+
+
+def test_connections_are_kept(receiver: HttpReceiver, make_runner: Any) -> None:
+    runner = make_runner()
+    run(runner, attempt(f"{receiver.url}/one"))
+    run(runner, attempt(f"{receiver.url}/two"))
+    assert receiver.calls[-1].peer == receiver.calls[-2].peer
+
+
+def test_a_request_into_a_breaking_connection_is_not_sent_twice(make_runner: Any) -> None:
+    """aiohttp would send an idempotent request again; the owner alone repeats attempts."""
+    requests: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_answer_the_first_only, args=(listener, requests), daemon=True).start()
+        runner = make_runner()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        assert run(runner, attempt(url, method="GET")).kind is ReportKind.SUCCEEDED
+        end = run(runner, attempt(url, method="GET"))
+    assert end.error is not None
+    assert end.error.error_class == "connection"
+    assert len(requests) == 2
+
+
+def _answer_the_first_only(listener: socket.socket, requests: list[bytes]) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection:
+            while data := connection.recv(65_536):
+                requests.append(data)
+                if len(requests) > 1:
+                    break
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+
+def test_cancelled_attempts_end_as_cancelled(receiver: HttpReceiver, make_runner: Any) -> None:
+    runner = make_runner()
+    refs = [object() for _ in range(3)]
+    runner.start([attempt(f"{receiver.url}/gated", ref=ref) for ref in refs])
+    runner.cancel(refs)  # perhaps before the first of them has begun
+    ends = wait_for_ends(runner, 3)
+    assert {end.kind for end in ends} == {ReportKind.CANCELLED}
+    assert {id(end.ref) for end in ends} == {id(ref) for ref in refs}
+    runner.cancel(refs)
+
+
+@pytest.mark.parametrize("timeout_s", [float("nan"), -1.0, float("inf")])
+def test_a_timeout_that_is_none_is_an_end_too(receiver: HttpReceiver, make_runner: Any, timeout_s: float) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/x", timeout_s=timeout_s))
+    assert end.error is not None
+    assert end.error.error_class == "invalid_request"
+
+
+def test_results_and_errors_have_bounded_lengths(receiver: HttpReceiver, make_runner: Any) -> None:
+    text = "y" * 5_000
+    assert len(run(make_runner(), attempt(f"{receiver.url}/status?code=200&text={text}")).result or "") <= 1_000
+    error = run(make_runner(), attempt(f"{receiver.url}/status?code=500&text={text}")).error
+    assert error is not None
+    assert len(error.message) <= 1_000
+
+
+def test_an_end_can_be_reported(receiver: HttpReceiver, make_runner: Any) -> None:
+    """What comes from outside must survive encoding, lone surrogates and all."""
+    from tocsin.roles.worker.reports import end_report
+
+    codec = AvroCodec()
+    execution = codec.decode_execution(
+        codec.encode_execution(HEAD, HttpTarget(f"{receiver.url}/status?code=500&text=%FF%00"))
+    )
+    end = run(make_runner(), Attempt("r", execution, False))
+    report = codec.decode_report(end_report(codec, "w", execution, end, False))
+    assert report.error == end.error

@@ -1,0 +1,145 @@
+"""A worker in a world of memory: one lane, its reports, its targets, and a clock that is set by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.memory.dispatch_log import MemoryDispatchLog, MemoryLane
+from tocsin.adapters.memory.report_sink import MemoryReportSink
+from tocsin.adapters.memory.targets import MemoryTargetRunner
+from tocsin.domain.executions import AttemptHead, AttemptReport, dispatch_key
+from tocsin.domain.ids import execution_id
+from tocsin.domain.targets import HttpTarget
+from tocsin.engine.offset_metadata import Marks, decode_marks
+from tocsin.roles.worker import WorkerLimits, WorkerLoop
+
+CODEC = AvroCodec()
+LIMITS = WorkerLimits(running_max=4, read_ahead_records_max=20)
+
+
+class HandClock:
+    """Seconds and microseconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def now(self) -> int:
+        return int(self.seconds * 1_000_000)
+
+    def monotonic_s(self) -> float:
+        return self.seconds
+
+
+class CountingMeter:
+    """Fulfils ``WorkerMeter``; remembers what was counted."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def _add(self, name: str, count: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + count
+
+    def started(self, first: int, redelivered: int) -> None:
+        self._add("first", first)
+        self._add("redelivered", redelivered)
+
+    def finished(self, kind: str, duration_s: float) -> None:
+        self._add(f"finished {kind}")
+
+    def reported(self, count: int) -> None:
+        self._add("reported", count)
+
+    def running(self, count: int) -> None:
+        self.counts["running"] = count
+
+    def unsettled(self, count: int) -> None:
+        self.counts["unsettled"] = count
+
+    def commit(self, duration_s: float, refused: bool) -> None:
+        self._add("refused" if refused else "commits")
+
+    def undecodable(self) -> None:
+        self._add("undecodable")
+
+
+class HandoverSink(MemoryReportSink):
+    """A sink whose waits make time pass, as real ones do."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def acknowledged(self, wait_s: float) -> list[Any]:
+        self._clock.seconds += wait_s
+        return super().acknowledged(wait_s)
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self, world: World, name: str, limits: WorkerLimits) -> None:
+        self.log = MemoryDispatchLog(world.lane)
+        self.runner = MemoryTargetRunner(world.clock)
+        self.sink = HandoverSink(world.clock)
+        self.meter = CountingMeter()
+        self.loop = WorkerLoop(
+            name,
+            {"default": self.log},
+            self.runner,
+            self.sink,
+            CODEC,
+            world.clock,
+            world.clock.monotonic_s,
+            self.meter,
+            limits,
+        )
+        self.loop.join()
+
+    def steps(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.loop.step()
+
+    def must_recycle(self) -> bool:
+        return self.loop.must_recycle
+
+    def is_drained(self) -> bool:
+        return self.loop.is_drained
+
+    @property
+    def started(self) -> list[str]:
+        return [attempt.execution.head.job_id for attempt in self.runner.started]
+
+    @property
+    def redelivered(self) -> list[str]:
+        return [attempt.execution.head.job_id for attempt in self.runner.started if attempt.redelivered]
+
+    @property
+    def reports(self) -> list[AttemptReport]:
+        return [CODEC.decode_report(sent.report) for sent in self.sink.log]
+
+
+class World:
+    """The lane and the time that all workers share."""
+
+    def __init__(self, partitions: int = 1, **limits: Any) -> None:
+        self.clock = HandClock()
+        self.lane = MemoryLane(partitions)
+        self.limits = replace(LIMITS, **limits)
+
+    def worker(self, name: str = "w1") -> Worker:
+        return Worker(self, name, self.limits)
+
+    def dispatch(self, *names: str, partition: int = 0, timeout_s: float = 30.0, losses: int = 0) -> None:
+        for name in names:
+            identity = execution_id(name, 7, 5_000_000)
+            head = AttemptHead(1, 3, losses, identity, name, "acme", 7, 5_000_000, 5_000_000)
+            value = CODEC.encode_execution(head, HttpTarget("http://target.test/", timeout_s=timeout_s))
+            self.lane.append(partition, dispatch_key("acme", identity, 1, 3).encode(), value)
+
+    def marks(self, partition: int = 0) -> Marks:
+        return decode_marks(self.lane.committed[partition][1])
+
+    def offset(self, partition: int = 0) -> int:
+        return self.lane.committed[partition][0]
