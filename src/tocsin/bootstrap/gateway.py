@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-import time
 from collections.abc import Callable
 
 import structlog
@@ -18,7 +17,7 @@ from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.adapters.cassandra.view_reader import CassandraViewReader
 from tocsin.adapters.kafka.command_bus import KafkaCommandBus
-from tocsin.adapters.kafka.fleet_beats import KafkaFleetBeats
+from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address
@@ -26,7 +25,7 @@ from tocsin.config import GatewaySettings, Settings
 from tocsin.domain.errors import TocsinError
 from tocsin.roles.gateway.app import create_app
 from tocsin.roles.gateway.parts import GatewayLimits
-from tocsin.roles.heartbeat import HeartbeatSender, LoopWatch
+from tocsin.roles.heartbeat import LoopWatch
 
 log = structlog.get_logger()
 
@@ -67,24 +66,15 @@ def _serve(process: Process, settings: Settings) -> int:
             server.should_exit = True
 
     app = _app(process, settings, connection, on_fatal)
-    watch = LoopWatch(time.monotonic)
-    server = GatewayServer(_uvicorn_config(app, settings.gateway), process, url, watch)
-    heartbeat = _heartbeat(process, settings, watch)
-    heartbeat.start()
     try:
-        server.run(sockets=[listener])
+        with beating(process, settings) as life:
+            server = GatewayServer(_uvicorn_config(app, settings.gateway), process, url, life.watch)
+            server.run(sockets=[listener])
+            life.clean = server.started and not failed
     finally:
-        heartbeat.stop(clean=server.started and not failed)
         connection.close()
         listener.close()
     return 3 if failed or not server.started else 0
-
-
-def _heartbeat(process: Process, settings: Settings, watch: LoopWatch) -> HeartbeatSender:
-    kafka, every_s = settings.kafka, settings.heartbeat_every_s
-    topic = names_of(settings).fleet
-    beats = KafkaFleetBeats(kafka.bootstrap_servers, process.process_id, topic, AvroCodec(), every_s, kafka.extra)
-    return HeartbeatSender(beats, process.heartbeat, watch, every_s)
 
 
 def _app(process: Process, settings: Settings, connection: Connection, on_fatal: Callable[[], None]) -> FastAPI:

@@ -11,6 +11,7 @@ from tocsin.adapters.cassandra.migrations import refuse_unless_migrated
 from tocsin.adapters.cassandra.session import connect
 from tocsin.adapters.cassandra.view_writer import CassandraViewWriter
 from tocsin.adapters.kafka.projection_log import KafkaProjectionLog, ProjectionBounds
+from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import batch_bounds, store_address
@@ -55,10 +56,13 @@ def _serve(process: Process, settings: Settings) -> None:
         )
         limits = ProjectorLimits(wait_max_s=settings.projector.poll_wait_max_s)
         loop = ProjectorLoop(records, views, AvroCodec(), process.meter, facts.epoch, limits)
-        loop.step(time.monotonic())
-        process.ready()
-        while not process.stopping.is_set():
+        with beating(process, settings) as life:
             loop.step(time.monotonic())
+            process.ready()
+            while not process.stopping.is_set():
+                loop.step(time.monotonic())
+                life.watch.turned()
+            life.clean = True
     finally:
         if records is not None:
             records.close()

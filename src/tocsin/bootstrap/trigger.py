@@ -5,10 +5,12 @@ from __future__ import annotations
 import structlog
 
 from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.cassandra.migrations import refuse_unless_migrated
 from tocsin.adapters.cassandra.schedule_store import CassandraScheduleStore
 from tocsin.adapters.cassandra.session import connect
 from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
+from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
@@ -45,6 +47,7 @@ def run_trigger(settings: Settings) -> int:
 def _serve(process: Process, settings: Settings) -> None:
     names, codec = names_of(settings), AvroCodec()
     connection = connect(store_address(settings))
+    refuse_unless_migrated(connection)
     facts, counts = check_cluster(settings, connection)
     transactional_id = f"{settings.kafka.topic_prefix}{process.process_id}"
     client_id = f"tocsin-trigger-{process.name}"
@@ -75,12 +78,14 @@ def _serve(process: Process, settings: Settings) -> None:
         shard_log.begin(starts)
         loop = TriggerLoop(engines, shard_log, store, process.clock, process.meter, _loop_limits(settings.trigger))
         loop.adopt(restored)
-        loop.turn()
-        process.ready(shards=list(shards))
-        while not process.stopping.is_set():
+        with beating(process, settings) as life:
             loop.turn()
-            loop.trim()
-        leave = True
+            process.ready(shards=list(shards))
+            while not process.stopping.is_set():
+                loop.turn()
+                loop.trim()
+                life.watch.turned()
+            life.clean = leave = True
     finally:
         shard_log.close(leave)
         store.close()

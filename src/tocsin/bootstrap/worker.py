@@ -9,15 +9,15 @@ import structlog
 
 from tocsin.adapters.avro.codec import AvroCodec
 from tocsin.adapters.kafka.dispatch_log import KafkaDispatchLog, consumer_config
-from tocsin.adapters.kafka.fleet_beats import KafkaFleetBeats
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions, producer_config
 from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.process import Process
 from tocsin.config import Settings, WorkerSettings
 from tocsin.domain.errors import TocsinError
 from tocsin.ports.dispatch_log import DispatchLog
-from tocsin.roles.heartbeat import HeartbeatSender, LoopWatch
+from tocsin.roles.heartbeat import LoopWatch
 from tocsin.roles.worker import WorkerLimits, WorkerLoop
 
 log = structlog.get_logger()
@@ -48,21 +48,11 @@ def run_worker(settings: Settings) -> int:
 
 
 def _run(process: Process, settings: Settings) -> int:
-    watch = LoopWatch(time.monotonic)
-    kafka, names = settings.kafka, TopicNames(settings.kafka.topic_prefix)
-    loop = _loop(process, settings, names)
-    beats = KafkaFleetBeats(
-        kafka.bootstrap_servers, process.process_id, names.fleet, AvroCodec(), settings.heartbeat_every_s, kafka.extra
-    )
-    heartbeat = HeartbeatSender(beats, process.heartbeat, watch, settings.heartbeat_every_s)
-    heartbeat.start()
-    clean = False
-    try:
-        clean = serve(process, loop, watch, settings.worker.stop_grace_s)
-    finally:
-        # Only now: "stopped" says that every report is in the log.
-        heartbeat.stop(clean=clean)
-    return 0 if clean else 1
+    loop = _loop(process, settings, TopicNames(settings.kafka.topic_prefix))
+    with beating(process, settings) as life:
+        # Only once it has ended cleanly: "stopped" says that every report is in the log.
+        life.clean = serve(process, loop, life.watch, settings.worker.stop_grace_s)
+    return 0 if life.clean else 1
 
 
 def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop:
