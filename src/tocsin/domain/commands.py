@@ -15,14 +15,14 @@ class CommandKind(StrEnum):
     """What may be asked of a job's owner."""
 
     CREATE = "create"
+    UPDATE = "update"
+    PAUSE = "pause"
+    RESUME = "resume"
+    TRIGGER = "trigger"
     DELETE = "delete"
 
 
 LATER_KINDS: Final = {
-    "update": "changing a job",
-    "pause": "pausing a job",
-    "resume": "resuming a job",
-    "trigger": "running a job by hand",
     "backfill": "running past occurrences",
     "cancel": "cancelling an execution",
     "redrive": "running dead letters again",
@@ -42,7 +42,10 @@ class Command:
         job_id: whom it concerns; absent only in a create whose id is to be derived.
         tenant_id: whose job; None means the default tenant.
         reply_partition: partition of the outcomes topic that the sender reads; None sends the outcome to partition 0.
-        definition: for a create, the mapping that ``definitions.parse`` reads.
+        definition: for a create or an update, the mapping that ``definitions.parse`` reads.
+        if_version: the command takes effect only if the job has this version.
+        reason: for a pause, why; kept with the job.
+        forwarded_from: set by an owner that passed the command on: ``<shard>/<offset>``.
     """
 
     kind: str
@@ -51,16 +54,35 @@ class Command:
     tenant_id: str | None = None
     reply_partition: int | None = None
     definition: Mapping[str, Any] | None = None
+    if_version: int | None = None
+    reason: str | None = None
+    forwarded_from: str | None = None
 
 
 class OutcomeDetail(StrEnum):
     """What an accepted command led to, where "accepted" does not say it all."""
 
     CREATED = "created"
+    EXISTED = "existed"
+    """The very job was created before: under the same idempotency key, or id, with the same body."""
+    UPDATED = "updated"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    UNCHANGED = "unchanged"
+    """The job already was as the command wants it."""
+    TRIGGERED = "triggered"
     PREVENTED = "prevented"
     """A delete came before the occurrence fired: it will not run."""
     ALREADY_FIRED = "already_fired"
     """A delete came after the last occurrence had fired: what runs goes on."""
+    CONFLICT = "conflict"
+    """Another job stands under that id or key."""
+    STALE_VERSION = "stale_version"
+    """The job is not at the version that the command names."""
+    RUNNING = "running"
+    """A trigger was refused: an execution is active, and the job's policy is to skip then."""
+    FINISHED = "finished"
+    """The one-off has fired; it cannot be given another time."""
     NOT_FOUND = "not_found"
     INVALID = "invalid"
 
@@ -79,6 +101,7 @@ class CommandOutcome:
         faults: what was wrong with a rejected command.
         version: of the job after it, 0 where it was rejected.
         job: the encoded snapshot after it; the very bytes that go to the jobs table.
+        execution_id: of the execution that a trigger led to.
         decided_at: the owner's clock, µs.
     """
 
@@ -92,3 +115,4 @@ class CommandOutcome:
     faults: tuple[Fault, ...] = ()
     version: int = 0
     job: bytes | None = None
+    execution_id: str | None = None

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate, shown
 from tocsin.domain.ids import DEFAULT_TENANT, NAME
 from tocsin.domain.instants import format_rfc3339
-from tocsin.domain.schedules import RunAt, Schedule, parse_schedule
+from tocsin.domain.policies import (
+    MISFIRE_AFTER_S_DEFAULT,
+    Overlap,
+    RetryPolicy,
+    parse_misfire_after_s,
+    parse_overlap,
+    parse_retry,
+)
+from tocsin.domain.recurrence import DstPolicy
+from tocsin.domain.schedules import Cron, Delay, Every, RunAt, Schedule, parse_schedule
 from tocsin.domain.targets import Target, parse_target
 
 NAME_CHARS_MAX: Final = 200
@@ -22,16 +31,14 @@ LABELS_MAX: Final = 32
 LABEL_CHARS_MAX: Final = 128
 METADATA_BYTES_MAX: Final = 16 * 1024
 
-KNOWN: Final = ("name", "schedule", "run_at", "delay_s", "target", "labels", "metadata")
+KNOWN: Final = (
+    "name", "schedule", "run_at", "delay_s", "target", "labels", "metadata",
+    "retry", "concurrency", "catch_up", "misfire_after_s", "idempotency_key",
+)  # fmt: skip
+IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 LATER: Final = {
-    "job_id": "jobs under a client's own id",
-    "idempotency_key": "creating a job once however often it is asked for",
-    "retry": "retries of failed attempts",
-    "concurrency": "deciding what happens when runs overlap",
     "concurrency_group": "deciding what happens when runs overlap",
     "max_duration_s": "ending runs that hang",
-    "catch_up": "choosing what happens to missed occurrences",
-    "misfire_after_s": "choosing what happens to missed occurrences",
     "grace_s": "choosing what happens to missed occurrences",
     "max_catch_up": "choosing what happens to missed occurrences",
     "on_resume": "pausing and resuming",
@@ -55,6 +62,12 @@ class JobDefinition:
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: str | None = None
     """The caller's own JSON, as text; returned untouched."""
+    retry: RetryPolicy | None = None
+    """None: one attempt."""
+    overlap: Overlap = Overlap.SKIP
+    misfire_after_s: float = MISFIRE_AFTER_S_DEFAULT
+    """Later than this, an occurrence is missed, and its catch-up policy decides."""
+    idempotency_key: str | None = None
 
 
 def parse(mapping: object) -> JobDefinition:
@@ -75,10 +88,14 @@ def parse(mapping: object) -> JobDefinition:
     target = parse_target(reader)
     labels = _parse_labels(reader)
     metadata = _parse_metadata(reader)
+    retry = parse_retry(reader)
+    overlap = parse_overlap(reader)
+    misfire_after_s = parse_misfire_after_s(reader)
+    key = reader.text("idempotency_key", chars_max=IDEMPOTENCY_KEY_CHARS_MAX)
     reader.finish(KNOWN, LATER)
     if faults or schedule is None or target is None:
         raise InvalidInput(faults)
-    return JobDefinition(schedule, target, name, labels, metadata)
+    return JobDefinition(schedule, target, name, labels, metadata, retry, overlap, misfire_after_s, key)
 
 
 def parse_tenant(value: object) -> str:
@@ -97,25 +114,44 @@ def parse_tenant(value: object) -> str:
 
 def to_mapping(definition: JobDefinition) -> dict[str, Any]:
     """Return a definition as the mapping that ``parse`` reads back to an equal definition."""
-    target = definition.target
-    schedule = definition.schedule
-    mapping: dict[str, Any] = {
-        "name": definition.name,
-        "schedule": {"run_at": format_rfc3339(schedule.at)}
-        if isinstance(schedule, RunAt)
-        else {"delay_s": schedule.delay_s},
-        "target": {
-            "type": target.type,
-            "url": target.url,
-            "method": target.method,
-            "headers": dict(target.headers) or None,
-            "body": target.body,
-            "timeout_s": target.timeout_s,
-        },
-        "labels": dict(definition.labels) or None,
-        "metadata": None if definition.metadata is None else json.loads(definition.metadata),
-    }
-    mapping["target"] = {name: value for name, value in mapping["target"].items() if value is not None}
+    retry = definition.retry
+    return _present(
+        {
+            "name": definition.name,
+            "schedule": _schedule_mapping(definition.schedule),
+            "target": target_mapping(definition.target),
+            "labels": dict(definition.labels) or None,
+            "metadata": None if definition.metadata is None else json.loads(definition.metadata),
+            "retry": None if retry is None else asdict(retry),
+            "concurrency": str(definition.overlap),
+            "misfire_after_s": definition.misfire_after_s,
+            "idempotency_key": definition.idempotency_key,
+        }
+    )
+
+
+def target_mapping(target: Target) -> dict[str, Any]:
+    """Return a target as the mapping that ``parse_target`` reads."""
+    fields = {name: getattr(target, name) for name in target.__slots__}
+    return _present({"type": target.type, **fields, "headers": dict(target.headers) or None})
+
+
+def _schedule_mapping(schedule: Schedule) -> dict[str, Any] | None:
+    if isinstance(schedule, RunAt):
+        return {"run_at": format_rfc3339(schedule.at)}
+    if isinstance(schedule, Delay):
+        return {"delay_s": schedule.delay_s}
+    if isinstance(schedule, Every):
+        anchor = None if schedule.anchor_at is None else format_rfc3339(schedule.anchor_at)
+        return _present({"every_s": schedule.every_s, "anchor_at": anchor})
+    if isinstance(schedule, Cron):
+        dst = None if schedule.dst == DstPolicy() else {"gap": schedule.dst.gap, "overlap": schedule.dst.overlap}
+        start = None if schedule.start_at is None else format_rfc3339(schedule.start_at)
+        return _present({"cron": schedule.expression, "timezone": schedule.timezone, "dst": dst, "start_at": start})
+    return None
+
+
+def _present(mapping: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if value is not None}
 
 

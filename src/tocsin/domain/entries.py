@@ -56,6 +56,8 @@ class Entry(NamedTuple):
     lane: str
     execution: bytes
     """The encoded ``Execution`` record: firing stamps attempt and token into it, and sends it."""
+    plan: str = ""
+    """The job's schedule and policies, see ``domain.firing``; empty for a one-off with default policies."""
 
     @property
     def key(self) -> EntryKey:

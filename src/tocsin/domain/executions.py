@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tocsin.domain.instants import Micros
+from tocsin.domain.policies import RetryPolicy
 from tocsin.domain.targets import Target
 
 
@@ -32,37 +33,61 @@ class AttemptHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A decoded execution record, as a worker sees it."""
+    """A decoded execution record, as a worker sees it. ``retry`` None: one attempt."""
 
     head: AttemptHead
     head_bytes: bytes
     target: Target
+    retry: RetryPolicy | None = None
 
 
 class ExecutionState(StrEnum):
     """Where an execution stands. ``QUEUED`` is never published: a dispatch without an event is queued."""
 
     QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    """Held by a worker under a lease; published for attempts that last."""
+    RETRY_SCHEDULED = "RETRY_SCHEDULED"
     SUCCEEDED = "SUCCEEDED"
     DEAD = "DEAD"
+    SKIPPED = "SKIPPED"
+
+
+ENDS: Final = frozenset({ExecutionState.SUCCEEDED, ExecutionState.DEAD, ExecutionState.SKIPPED})
+"""An execution that is in one of these stays there."""
 
 
 class ReportKind(StrEnum):
-    """What a worker says of an attempt. All of these are ends: they settle the offset and close the dispatch."""
+    """What a worker says of an attempt.
+
+    ========== ============== ================== ==================
+    kind       settles offset closes dispatch    counts as
+    ========== ============== ================== ==================
+    SUCCEEDED  yes            yes                an attempt
+    FAILED     yes            yes                an attempt
+    TIMED_OUT  yes            yes                an attempt
+    CANCELLED  yes            yes                an attempt
+    RUNNING    yes            no: it is a lease  nothing yet
+    RETURNED   yes            yes                nothing, or a loss
+    ========== ============== ================== ==================
+    """
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     CANCELLED = "CANCELLED"
+    RUNNING = "RUNNING"
+    RETURNED = "RETURNED"
 
 
-TRANSITIONS: Final[dict[tuple[ExecutionState, ReportKind], ExecutionState]] = {
-    (ExecutionState.QUEUED, ReportKind.SUCCEEDED): ExecutionState.SUCCEEDED,
-    (ExecutionState.QUEUED, ReportKind.FAILED): ExecutionState.DEAD,
-    (ExecutionState.QUEUED, ReportKind.TIMED_OUT): ExecutionState.DEAD,
-    (ExecutionState.QUEUED, ReportKind.CANCELLED): ExecutionState.DEAD,
-}
-"""The only changes there are. With one attempt, an attempt that did not succeed ends its execution."""
+ATTEMPT_ENDS: Final = frozenset({ReportKind.SUCCEEDED, ReportKind.FAILED, ReportKind.TIMED_OUT, ReportKind.CANCELLED})
+
+
+class Started(StrEnum):
+    """What a returning worker knows: whether the attempt may have reached its target."""
+
+    NO = "no"
+    MAYBE = "maybe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +98,13 @@ class AttemptError:
         error_class: a stable word (``status``, ``timeout``, ``connection_refused``, ``redirect``, ``blocked``, …).
         message: one line for a person, at most 1,000 characters.
         status: of the HTTP answer, where there was one.
+        retry_after_s: what the target asked for, seconds.
     """
 
     error_class: str
     message: str
     status: int | None = None
+    retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +115,15 @@ class AttemptReport:
         head: the dispatch it speaks of.
         head_bytes: the same, encoded.
         kind: see ``ReportKind``; kept as text, for a newer worker may say more.
-        worker_id: the worker process.
+        worker_id: the id of the worker's process, as in its heartbeats.
         started_at: the worker's clock, µs; None where it never started.
         finished_at: the worker's clock, µs.
         redelivered: whether the attempt may have run before.
         error: why it did not succeed.
         result: a short summary of the answer, at most 1,000 characters.
+        started: of a RETURNED one, see ``Started``.
+        reason: of a RETURNED one, a stable word: ``stop``, ``revoked``, ``lost``, ``predecessor``.
+        timeout_s: of a RUNNING one: how long the attempt may take from its start.
     """
 
     head: AttemptHead
@@ -105,6 +135,9 @@ class AttemptReport:
     redelivered: bool = False
     error: AttemptError | None = None
     result: str | None = None
+    started: str | None = None
+    reason: str | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +151,9 @@ class ExecutionEvent:
         reason: a stable word where the state alone does not say why.
         published_at: when the owner dispatched it, µs of the owner's clock.
         decided_at: when the owner decided this change, µs.
+        retry_at: of RETRY_SCHEDULED, when the next attempt is due, µs.
+        skipped_upto: of SKIPPED, the last nominal time of a range that begins at the head's, µs.
+        skipped_count: of SKIPPED, how many nominal times the range holds; bounded, see ``reason``.
     """
 
     head: AttemptHead
@@ -132,6 +168,9 @@ class ExecutionEvent:
     redelivered: bool = False
     error: AttemptError | None = None
     result: str | None = None
+    retry_at: Micros | None = None
+    skipped_upto: Micros | None = None
+    skipped_count: int | None = None
 
 
 def dispatch_key(tenant_id: str, execution_id: str, attempt: int, token: int) -> str:

@@ -9,7 +9,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -177,6 +177,29 @@ class FieldReader:
             self.fault(name, value, "is not an object", remedy)
             return None
         return FieldReader(value, self.path(name), self.faults)
+
+    def choice(
+        self, name: str, choices: Sequence[str], *, default: str, later: Mapping[str, str] | None = None
+    ) -> str | None:
+        """Read one of a few words; absent, it is the default, and None where it is none of them.
+
+        Args:
+            name: of the field.
+            choices: the words.
+            default: what absence means.
+            later: words that tocsin will understand in a later release, with what they will do.
+        """
+        value = self._mapping.get(name)
+        if value is None:
+            return default
+        if isinstance(value, str) and value in choices:
+            return value
+        listed = f"give one of: {', '.join(choices)}"
+        if isinstance(value, str) and later and value in later:
+            self.fault(name, value, f"is not supported yet: {later[value]}", listed)
+        else:
+            self.fault(name, value, "is not a choice", listed)
+        return None
 
     def finish(self, known: Iterable[str], later: Mapping[str, str]) -> None:
         """Refuse what is left: fields that the contract names but tocsin cannot do yet, and unknown ones.

@@ -8,6 +8,7 @@ Randomness is an argument: whoever makes an id hands in the UUID.
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from tocsin.domain.errors import Undecodable
@@ -15,6 +16,9 @@ from tocsin.domain.errors import Undecodable
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What a client may call a tenant or a job."""
 _MADE_JOB_ID: Final = re.compile(r"job_[0-9a-f]{32}")
+_KEYED_JOB_ID: Final = re.compile(r"key_[0-9a-f]{32}")
+_EXECUTION_ID: Final = re.compile(r"([^.]+)\.([0-9]{1,19})\.(?:([0-9]{1,19})|t([0-9]{1,19})\.[A-Za-z0-9_.-]{1,100})")
+EXECUTION_ID_CHARS_MAX: Final = 300
 _COMMAND_ID: Final = re.compile(r"cmd_[0-9a-f]{32}")
 DEFAULT_TENANT: Final = "default"
 
@@ -40,6 +44,25 @@ def is_made_job_id(job_id: str) -> bool:
     return _MADE_JOB_ID.fullmatch(job_id) is not None
 
 
+def full_job_id(tenant_id: str, job_id: str) -> str | None:
+    """Return the id under which a job is kept, or None where the given one is no id, or another tenant's.
+
+    A client's own id is kept as ``<tenant>@<id>``; that tenant may leave its name out. Ids that tocsin made stand as
+    they are.
+    """
+    if is_made_job_id(job_id) or _KEYED_JOB_ID.fullmatch(job_id):
+        return job_id
+    tenant, at, name = job_id.rpartition("@")
+    if NAME.fullmatch(name) is None or (at and tenant != tenant_id):
+        return None
+    return f"{tenant_id}@{name}"
+
+
+def keyed_job_id(tenant_id: str, idempotency_key: str) -> str:
+    """Return the id of the job that a tenant creates under an idempotency key: racing creates meet in one shard."""
+    return f"key_{blake2b(f'{tenant_id}|{idempotency_key}'.encode(), digest_size=16).hexdigest()}"
+
+
 def made_command_id(uuid_hex: str) -> str:
     """Return a command's id. ``uuid_hex`` is a UUIDv7, 32 digits."""
     return f"cmd_{uuid_hex}"
@@ -57,18 +80,22 @@ def execution_id(job_id: str, created_version: int, scheduled_for: int) -> str:
     return f"{job_id}.{created_version}.{scheduled_for}"
 
 
+def triggered_execution_id(job_id: str, created_version: int, scheduled_for: int, command_id: str) -> str:
+    """Return the id of an execution that a command triggered by hand, at the time of that command's record."""
+    return f"{job_id}.{created_version}.t{scheduled_for}.{command_id}"
+
+
 def parse_execution_id(text: str) -> ExecutionName:
     """Read an execution id back.
 
     Raises:
         Undecodable: the text is not an execution id.
     """
-    parts = text.rsplit(".", 2)
-    if len(parts) != 3 or not parts[0] or not (parts[1].isascii() and parts[1].isdigit()):
+    match = _EXECUTION_ID.fullmatch(text) if len(text) <= EXECUTION_ID_CHARS_MAX else None
+    if match is None:
         raise Undecodable(f"{text[:120]!r} is not an execution id")
-    if len(text) > 260 or not (parts[2].isascii() and parts[2].isdigit()):
-        raise Undecodable(f"{text[:120]!r} is not an execution id")
-    return ExecutionName(parts[0], int(parts[1]), int(parts[2]))
+    job_id, version, scheduled_for, triggered_at = match.groups()
+    return ExecutionName(job_id, int(version), int(scheduled_for or triggered_at))
 
 
 def version_of(epoch: int, offset: int) -> int:

@@ -14,6 +14,7 @@ class JobState(StrEnum):
     """What a job is, as a whole."""
 
     ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
     DELETED = "DELETED"
 
 
@@ -31,6 +32,9 @@ class Job:
         updated_at: timestamp of the record that made this version, µs.
         definition: what the caller defined.
         entry: key of its one index row, as it was filed; None where it has none.
+        body_hash: of the definition that created the job; tells a repeated create from another one.
+        paused_reason: why it is paused, where a reason was given.
+        pending: for a paused one-off, the nominal time at which it would have fired, µs.
         replaced: keys of index rows that this version replaces and whose deletion is not acknowledged yet.
     """
 
@@ -44,6 +48,9 @@ class Job:
     definition: JobDefinition
     entry: EntryKey | None
     replaced: tuple[EntryKey, ...] = ()
+    body_hash: str | None = None
+    paused_reason: str | None = None
+    pending: Micros | None = None
 
     def next_run_at(self, now: Micros) -> Micros | None:
         """Return the nominal time of the next occurrence, or None when there is none to come."""

@@ -1,32 +1,28 @@
-"""When a job is due: the schedules a definition may have, and the first occurrence of each.
-
-Recurring schedules get rooms of their own; this one knows only one-offs.
-"""
+"""When a job is due: the schedules that a definition may have, and their validation."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal, cast
 
 from tocsin.domain.fields import FieldReader
 from tocsin.domain.instants import LATEST, SECOND, Micros, format_rfc3339, parse_rfc3339
+from tocsin.domain.recurrence import CronError, DstPolicy, compile_cron
 
 DELAY_S_MAX: Final = 3_200_000_000
 """A hundred years and a little."""
+EVERY_S_MAX: Final = DELAY_S_MAX
 RUN_AT_REMEDY: Final = "give an RFC 3339 time with an offset between 1970 and 2199, such as 2026-10-11T02:00:00+05:30"
-ONE_OFF_REMEDY: Final = "give exactly one of run_at (an RFC 3339 time with an offset) and delay_s (seconds)"
+ONE_REMEDY: Final = "give exactly one of cron (with timezone), every_s, run_at and delay_s"
 
+KINDS: Final = ("cron", "every_s", "run_at", "delay_s")
+"""The fields of which exactly one says what kind of schedule it is."""
+COMPANIONS: Final = {"cron": ("timezone", "dst", "start_at"), "every_s": ("anchor_at",), "run_at": (), "delay_s": ()}
 LATER: Final = {
-    "cron": "recurring schedules",
-    "timezone": "recurring schedules",
-    "dst": "recurring schedules",
-    "start_at": "recurring schedules",
-    "end_at": "recurring schedules",
+    "end_at": "ending a schedule by itself",
     "calendar": "calendars that exclude dates",
-    "every_s": "recurring schedules",
-    "anchor_at": "recurring schedules",
     "spread_s": "spreading a job inside a window",
 }
 """Schedule fields of the contract that are refused by name until they work."""
@@ -46,72 +42,155 @@ class Delay:
     delay_s: int | float
 
 
-Schedule = RunAt | Delay
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Fires whenever the wall clock of a zone matches.
+
+    Attributes:
+        dst: what happens at wall times that do not exist, or exist twice.
+        start_at: nothing before it.
+    """
+
+    expression: str
+    timezone: str
+    dst: DstPolicy = DstPolicy()
+    start_at: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Fires at the anchor and every so often after it. ``anchor_at`` None: when the job was created."""
+
+    every_s: int | float
+    anchor_at: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """Fires only when it is triggered by hand."""
+
+
+Schedule = RunAt | Delay | Cron | Every | Manual
+OneOff = RunAt | Delay
 
 
 def parse_schedule(job: FieldReader) -> Schedule | None:
     """Read the schedule of a job: under ``schedule``, or ``run_at`` / ``delay_s`` at the top level.
 
     Returns:
-        The schedule, or None where faults were recorded.
+        The schedule, ``Manual`` where none is given, or None where faults were recorded.
     """
-    inner = job.child("schedule", remedy=f"give an object; {ONE_OFF_REMEDY}")
+    before = len(job.faults)
+    inner = job.child("schedule", remedy=f"give an object; {ONE_REMEDY}")
+    given = [(job, name) for name in ("run_at", "delay_s") if job.get(name) is not None]
     if inner is not None:
-        inner.finish(("run_at", "delay_s"), LATER)
-    given = [
-        (reader, name)
-        for reader in (job, inner)
-        if reader
-        for name in ("run_at", "delay_s")
-        if reader.get(name) is not None
-    ]
-    if not given and not any(fault.field.startswith("schedule") for fault in job.faults):
-        job.fault("schedule", job.get("schedule"), "names no time", ONE_OFF_REMEDY)
+        given += [(inner, name) for name in KINDS if inner.get(name) is not None]
+        inner.finish([*KINDS, *sorted({c for companions in COMPANIONS.values() for c in companions})], LATER)
     if len(given) > 1:
         names = " and ".join(reader.path(name) for reader, name in given)
-        job.fault("schedule", names, "is given more than once", ONE_OFF_REMEDY)
-    if len(given) != 1:
+        job.fault("schedule", names, "is given more than once", ONE_REMEDY)
+    if inner is not None and not given and len(job.faults) == before:
+        job.fault("schedule", job.get("schedule"), "names no time", f"{ONE_REMEDY}, or leave schedule out")
+    if len(job.faults) > before:
         return None
+    if not given:
+        return Manual()
     reader, name = given[0]
-    return _parse_run_at(reader) if name == "run_at" else _parse_delay(reader)
+    if inner is not None:
+        _refuse_companions_of_others(inner, name)
+    parse = {"cron": _parse_cron, "every_s": _parse_every, "run_at": _parse_run_at, "delay_s": _parse_delay}[name]
+    schedule = parse(reader)
+    return schedule if len(job.faults) == before else None
+
+
+def _refuse_companions_of_others(inner: FieldReader, kind: str) -> None:
+    for owner, companions in COMPANIONS.items():
+        for name in companions:
+            if owner != kind and inner.get(name) is not None:
+                inner.fault(name, inner.get(name), f"goes with {owner}, not with {kind}", "leave the field out")
+
+
+def _parse_instant(reader: FieldReader, name: str) -> Micros | None:
+    value = reader.get(name)
+    if not isinstance(value, str):
+        reader.fault(name, value, "is not an RFC 3339 time (bare numbers are not taken for times)", RUN_AT_REMEDY)
+        return None
+    try:
+        return parse_rfc3339(value)
+    except ValueError as error:
+        reader.fault(name, value, str(error), RUN_AT_REMEDY)
+        return None
 
 
 def _parse_run_at(reader: FieldReader) -> RunAt | None:
-    value = reader.get("run_at")
-    if not isinstance(value, str):
-        reader.fault("run_at", value, "is not an RFC 3339 time (bare numbers are not taken for times)", RUN_AT_REMEDY)
-        return None
-    try:
-        return RunAt(parse_rfc3339(value))
-    except ValueError as error:
-        reader.fault("run_at", value, str(error), RUN_AT_REMEDY)
-        return None
+    at = _parse_instant(reader, "run_at")
+    return None if at is None else RunAt(at)
 
 
 def _parse_delay(reader: FieldReader) -> Delay | None:
     delay = reader.number("delay_s", low=0, high=DELAY_S_MAX, unit="seconds")
-    if delay is None:
+    return None if delay is None else Delay(_plain(delay))
+
+
+def _parse_every(reader: FieldReader) -> Every | None:
+    every = reader.number("every_s", low=1, high=EVERY_S_MAX, unit="seconds")
+    anchor = _parse_instant(reader, "anchor_at") if reader.get("anchor_at") is not None else None
+    return None if every is None else Every(_plain(every), anchor)
+
+
+def _parse_cron(reader: FieldReader) -> Cron | None:
+    expression = reader.text("cron", chars_max=256)
+    timezone = reader.text("timezone", chars_max=64, required=True, remedy='give an IANA zone such as "Asia/Kolkata"')
+    start_at = _parse_instant(reader, "start_at") if reader.get("start_at") is not None else None
+    dst = _parse_dst(reader)
+    if expression is None or timezone is None or dst is None:
         return None
-    return Delay(int(delay) if delay == int(delay) else delay)
+    try:
+        compile_cron(expression, timezone, dst, job_id="checked without one")
+    except CronError as error:
+        where = "" if error.position is None else f" (at character {error.position + 1})"
+        reader.fault(error.field, reader.get(error.field), f"{error.problem}{where}", error.remedy)
+        return None
+    return Cron(expression, timezone, dst, start_at)
 
 
-def first_occurrence(schedule: Schedule, command_at: Micros) -> Micros:
-    """Return the nominal time of a schedule's first occurrence.
+def _parse_dst(reader: FieldReader) -> DstPolicy | None:
+    inner = reader.child("dst", remedy='give an object such as {"gap": "shift", "overlap": "first"}')
+    if inner is None:
+        return DstPolicy()
+    inner.finish(("gap", "overlap"), {})
+    gap = inner.choice("gap", ("shift", "skip"), default="shift")
+    overlap = inner.choice("overlap", ("first", "second", "both"), default="first")
+    if gap is None or overlap is None:
+        return None
+    return DstPolicy(cast(Literal["shift", "skip"], gap), cast(Literal["first", "second", "both"], overlap))
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if number == int(number) else number
+
+
+def micros_of(seconds: float) -> Micros:
+    """Return seconds as microseconds, counted as they are written in decimals: 1.1 is 1,100,000 µs.
+
+    No double is exactly that; what is finer than a microsecond is rounded up: never early.
+    """
+    return math.ceil(Decimal(str(seconds)) * SECOND)
+
+
+def one_off_at(schedule: OneOff, command_at: Micros) -> Micros:
+    """Return the nominal time of a one-off.
 
     Args:
         schedule: the schedule.
         command_at: the timestamp of the command's log record; delays count from it.
 
-    Returns:
-        Microseconds since the epoch. A delay counts as it is written in decimals (1.1 is 1,100,000 µs, though no
-        double is exactly that), and what is finer than a microsecond is rounded up: never early.
-
     Raises:
-        ValueError: the occurrence would lie after the year 2199.
+        ValueError: it would lie after the year 2199.
     """
     if isinstance(schedule, RunAt):
         return schedule.at
-    at = command_at + math.ceil(Decimal(str(schedule.delay_s)) * SECOND)
+    at = command_at + micros_of(schedule.delay_s)
     if at > LATEST:
         raise ValueError(f"would fall after {format_rfc3339(LATEST)}")
     return at

@@ -6,10 +6,22 @@ Together they are the authority on everything that is decided or in motion in a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from tocsin.domain.entries import Place
 from tocsin.domain.instants import Micros
+
+
+class Phase(StrEnum):
+    """Where an execution that has not ended stands with its owner."""
+
+    QUEUED = "queued"
+    """Dispatched; a worker has it, or will."""
+    LEASED = "leased"
+    """A worker's process holds it, until a deadline."""
+    WAITING = "waiting"
+    """Nothing is current; it is dispatched again later."""
 
 
 class Active(NamedTuple):
@@ -18,6 +30,32 @@ class Active(NamedTuple):
     execution: bytes
     """The record as it was last dispatched. Redeliveries and retries need no store."""
     published_at: Micros
+    phase: str = Phase.QUEUED
+    wake_at: Micros = 0
+    """Of a waiting one: when it is dispatched. Of a leased one: its deadline."""
+    next_attempt: int = 0
+    """Of a waiting one: the attempt that is dispatched next."""
+    next_losses: int = 0
+    """Of a waiting one: how often that attempt was lost."""
+    returns: int = 0
+    """How often in a row it was returned without having started."""
+    holder: str | None = None
+    """Of a leased one: the process that holds it."""
+    started_at: Micros | None = None
+    """Of a leased one: when its attempt started, by its worker's clock."""
+
+
+class NamedSuccessor(NamedTuple):
+    """The next row of a job whose occurrence was late: chosen by a ``now`` that does not come again."""
+
+    job_id: str
+    version: int
+    after: Micros
+    """The nominal time that it follows, µs."""
+    scheduled_for: Micros | None
+    """None: there is none any more."""
+    chosen_at: Micros
+    """The ``now`` of the choice, µs."""
 
 
 class Void(NamedTuple):
@@ -42,6 +80,7 @@ class ShardHeader:
         commands_offset: the next command to apply.
         reports_offset: the next report to apply.
         indexed_upto: offset in the jobs log below which all consequences are in the store.
+        successors_upto: the successors of all rows at or before it are in the store.
     """
 
     owner: str
@@ -52,6 +91,7 @@ class ShardHeader:
     commands_offset: int
     reports_offset: int
     indexed_upto: int
+    successors_upto: Place = Place(0, "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +108,9 @@ class StateDelta:
     ended: tuple[str, ...] = ()
     """Ids of executions that ended."""
     voids: tuple[Void, ...] = ()
+    changed: tuple[Active, ...] = ()
+    """Executions that were dispatched again, leased or set to wait."""
+    named: tuple[NamedSuccessor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +127,4 @@ class StateChunk:
     """Set in the last chunk: how many chunks there are, itself included."""
     active: tuple[Active, ...] = ()
     voids: tuple[Void, ...] = ()
+    named: tuple[NamedSuccessor, ...] = ()

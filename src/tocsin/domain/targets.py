@@ -22,6 +22,9 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+MESSAGE_KEY_CHARS_MAX: Final = 1024
+KIND_REMEDY: Final = 'give "http" or "message"'
 _URL: Final = re.compile(r"[\x21-\x7e]+")
 _HOST: Final = re.compile(
     r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?"
@@ -31,16 +34,12 @@ _OWN_HEADERS: Final = ("idempotency-key", "host", "content-length", "transfer-en
 _OWN_PREFIXES: Final = ("tocsin-", "webhook-")
 
 LATER_TYPES: Final = {
-    "message": "delivering a record to a Kafka topic",
     "command": "running a program",
     "container": "running a container",
     "handler": "running a Python function",
 }
 LATER: Final = {
     "callback": "targets that call back",
-    "topic": "message targets",
-    "key": "message targets",
-    "value": "message targets",
     "argv": "command and container targets",
     "env": "command and container targets",
     "pool": "worker pools",
@@ -71,7 +70,26 @@ class HttpTarget:
     type: ClassVar[str] = "http"
 
 
-Target = HttpTarget
+@dataclass(frozen=True, slots=True)
+class MessageTarget:
+    """One record on a Kafka topic, delivered exactly once for readers that read committed.
+
+    Attributes:
+        topic: must exist, and must not be one of tocsin's own.
+        key: None for a record without one.
+        headers: the caller's own; tocsin adds its own.
+        value: sent as UTF-8; None is a tombstone, and then needs a key.
+    """
+
+    topic: str
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    value: str | None = None
+
+    type: ClassVar[str] = "message"
+
+
+Target = HttpTarget | MessageTarget
 
 
 def parse_target(job: FieldReader) -> Target | None:
@@ -79,25 +97,50 @@ def parse_target(job: FieldReader) -> Target | None:
     reader = job.child("target", required=True, remedy='give an object such as {"type": "http", "url": "https://…"}')
     if reader is None:
         return None
-    kind = reader.text("type", chars_max=32, required=True, remedy='give "http"')
-    if kind is not None and kind != "http":
-        if kind in LATER_TYPES:
-            reader.fault("type", kind, f"is not supported yet: {LATER_TYPES[kind]}", 'use "http"')
-        else:
-            reader.fault("type", kind, "is not a kind of target", 'give "http"')
-        return None
+    kind = reader.text("type", chars_max=32, required=True, remedy=KIND_REMEDY)
+    if kind == HttpTarget.type:
+        return _parse_http(reader)
+    if kind == MessageTarget.type:
+        return _parse_message(reader)
+    if kind in LATER_TYPES:
+        reader.fault("type", kind, f"is not supported yet: {LATER_TYPES[kind]}", KIND_REMEDY)
+    elif kind is not None:
+        reader.fault("type", kind, "is not a kind of target", KIND_REMEDY)
+    return None
+
+
+def _parse_http(reader: FieldReader) -> HttpTarget | None:
     before = len(reader.faults)
     url = _parse_url(reader)
     method = reader.text("method", chars_max=16) or "POST"
     if method.upper() not in METHODS:
         reader.fault("method", method, "is not a method that tocsin sends", f"give one of {', '.join(METHODS)}")
     headers = _parse_headers(reader)
-    body = _parse_body(reader, headers)
+    body = _parse_content(reader, "body", headers)
     timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
     reader.finish(("type", "url", "method", "headers", "body", "timeout_s"), LATER)
-    if len(reader.faults) > before or kind is None or url is None:
+    if len(reader.faults) > before or url is None:
         return None
     return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT))
+
+
+def _parse_message(reader: FieldReader) -> MessageTarget | None:
+    before = len(reader.faults)
+    remedy = "give the name of a topic: letters, digits, dots, hyphens and underscores, at most 249"
+    topic = reader.text("topic", chars_max=249, required=True, remedy=remedy)
+    if topic is not None and (_TOPIC.fullmatch(topic) is None or topic in (".", "..")):
+        reader.fault("topic", topic, "is not a topic's name", remedy)
+    elif topic is not None and topic.startswith("__"):
+        reader.fault("topic", topic, "belongs to Kafka itself", "name a topic of your own")
+    key = reader.text("key", chars_max=MESSAGE_KEY_CHARS_MAX)
+    headers = _parse_headers(reader)
+    value = _parse_content(reader, "value", {"content-type": "whatever it is"})
+    if value is None and key is None and len(reader.faults) == before:
+        reader.fault("value", None, "is missing", "give a text, an object or a list; a tombstone needs a key")
+    reader.finish(("type", "topic", "key", "headers", "value"), LATER)
+    if len(reader.faults) > before or topic is None:
+        return None
+    return MessageTarget(topic, key, headers, value)
 
 
 def _parse_url(reader: FieldReader) -> str | None:
@@ -162,25 +205,25 @@ def _parse_headers(reader: FieldReader) -> dict[str, str]:
     return headers
 
 
-def _parse_body(reader: FieldReader, headers: dict[str, str]) -> str | None:
-    """Read the body: a text is sent as it is; an object or a list is sent as JSON, and says so in its headers."""
-    body = reader.get("body")
-    if body is None:
+def _parse_content(reader: FieldReader, name: str, headers: dict[str, str]) -> str | None:
+    """Read what is sent: a text as it is; an object or a list as JSON, which the headers then say."""
+    content = reader.get(name)
+    if content is None:
         return None
-    if isinstance(body, Mapping | list):
-        text = as_json(body)
+    if isinstance(content, Mapping | list):
+        text = as_json(content)
         if text is None:
-            reader.fault("body", body, "is not JSON, or nested too deep", f"nest at most {JSON_DEPTH_MAX} levels deep")
+            reader.fault(name, content, "is not JSON, or nested too deep", f"nest at most {JSON_DEPTH_MAX} levels deep")
             return None
-        body = text
-        if not any(name.lower() == "content-type" for name in headers):
+        content = text
+        if not any(header.lower() == "content-type" for header in headers):
             headers["Content-Type"] = "application/json"
-    if not isinstance(body, str):
-        reader.fault("body", body, "is neither a text nor a JSON object or list", "give a text, an object or a list")
-    elif has_surrogate(body):
-        reader.fault("body", "(text)", "holds half of a surrogate pair", "send well-formed Unicode")
-    elif len(body.encode()) > BODY_BYTES_MAX:
-        reader.fault("body", f"{len(body)} characters", "is too large", f"give at most {BODY_BYTES_MAX} bytes")
+    if not isinstance(content, str):
+        reader.fault(name, content, "is neither a text nor a JSON object or list", "give a text, an object or a list")
+    elif has_surrogate(content):
+        reader.fault(name, "(text)", "holds half of a surrogate pair", "send well-formed Unicode")
+    elif len(content.encode()) > BODY_BYTES_MAX:
+        reader.fault(name, f"{len(content)} characters", "is too large", f"give at most {BODY_BYTES_MAX} bytes")
     else:
-        return body
+        return content
     return None

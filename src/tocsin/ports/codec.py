@@ -11,6 +11,7 @@ from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.fleet import DeadLetter, Heartbeat
 from tocsin.domain.jobs import Job
+from tocsin.domain.policies import RetryPolicy
 from tocsin.domain.shard_records import StateChunk, StateDelta
 from tocsin.domain.targets import Target
 
@@ -36,7 +37,7 @@ class JobCodec(Protocol):
 class ExecutionCodec(Protocol):
     """Executions, and what is said of them."""
 
-    def encode_execution(self, head: AttemptHead, target: Target) -> bytes:
+    def encode_execution(self, head: AttemptHead, target: Target, retry: RetryPolicy | None = None) -> bytes:
         """Return a record that is ready to be stamped: its attempt, token and losses can be replaced cheaply."""
         ...
 
@@ -49,6 +50,10 @@ class ExecutionCodec(Protocol):
 
         The record must be one that ``encode_execution`` or ``restamp`` made, in any version of the schema.
         """
+        ...
+
+    def rehead(self, execution: bytes, head: AttemptHead) -> bytes:
+        """Return an encoded execution under another head, all else as it was: how a row's successor is made."""
         ...
 
     def decode_execution(self, value: bytes | None) -> Execution: ...

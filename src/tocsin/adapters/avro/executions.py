@@ -7,15 +7,18 @@ becomes an event's head without being decoded.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from io import BytesIO
 from typing import Any
 
 import fastavro
 
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
+from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
-from tocsin.domain.targets import HttpTarget, Target
+from tocsin.domain.policies import RetryPolicy
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HttpTarget, MessageTarget, Target
 
 _STAMPED_FIELDS = 3
 
@@ -69,26 +72,34 @@ def _head_bytes(head: AttemptHead) -> bytes:
 def _error_to_avro(error: AttemptError | None) -> dict[str, Any] | None:
     if error is None:
         return None
-    return {"error_class": error.error_class, "message": error.message, "status": error.status}
+    return asdict(error)
+
+
+def _target_from_avro(record: dict[str, Any]) -> Target:
+    headers = record["headers"] or {}
+    if record["type"] == HttpTarget.type and record["url"]:
+        timeout_s = record["timeout_s"] or TIMEOUT_S_DEFAULT
+        return HttpTarget(record["url"], record["method"] or "POST", headers, record["body"], timeout_s)
+    if record["type"] == MessageTarget.type and record["topic"]:
+        return MessageTarget(record["topic"], record["key"], headers, record["value"])
+    raise Undecodable(f"has a target of the unknown type {record['type']!r}")
 
 
 class AvroExecutionCodec:
     """Fulfils ``ports.codec.ExecutionCodec``."""
 
-    def encode_execution(self, head: AttemptHead, target: Target) -> bytes:
+    def encode_execution(self, head: AttemptHead, target: Target, retry: RetryPolicy | None = None) -> bytes:
         return record_type("Execution").encode(
             {
                 "head": head._asdict(),
-                "target": {
-                    "type": target.type,
-                    "url": target.url,
-                    "method": target.method,
-                    "headers": dict(target.headers),
-                    "body": target.body,
-                    "timeout_s": target.timeout_s,
-                },
+                "target": target_mapping(target),
+                "retry": None if retry is None else asdict(retry),
             }
         )
+
+    def rehead(self, execution: bytes, head: AttemptHead) -> bytes:
+        old_head = _split_head(execution)[1]
+        return execution[:HEADER_BYTES] + _head_bytes(head) + execution[HEADER_BYTES + len(old_head) :]
 
     def stamp(self, attempt: int, token: int, losses: int) -> bytes:
         return zigzag_varint(attempt) + zigzag_varint(token) + zigzag_varint(losses)
@@ -100,20 +111,9 @@ class AvroExecutionCodec:
         record = record_type("Execution").decode(value)
         assert value is not None
         head = AttemptHead(**record["head"])
-        target = record["target"]
-        if target["type"] != HttpTarget.type or not target["url"]:
-            raise Undecodable(f"has a target of the unknown type {target['type']!r}")
-        return Execution(
-            head,
-            _split_head(value)[1],
-            HttpTarget(
-                target["url"],
-                target["method"] or "POST",
-                target["headers"] or {},
-                target["body"],
-                target["timeout_s"] or 30.0,
-            ),
-        )
+        retry = record["retry"]
+        policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
+        return Execution(head, _split_head(value)[1], _target_from_avro(record["target"]), policy)
 
     def decode_head(self, value: bytes | None) -> AttemptHead:
         record_type("Execution").check_prefix(value)
@@ -136,6 +136,9 @@ class AvroExecutionCodec:
                 "redelivered": report.redelivered,
                 "error": _error_to_avro(report.error),
                 "result": report.result,
+                "started": report.started,
+                "reason": report.reason,
+                "timeout_s": report.timeout_s,
             },
         )
 
@@ -161,6 +164,9 @@ class AvroExecutionCodec:
                 "redelivered": event.redelivered,
                 "error": _error_to_avro(event.error),
                 "result": event.result,
+                "retry_at": event.retry_at,
+                "skipped_upto": event.skipped_upto,
+                "skipped_count": event.skipped_count,
             },
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tocsin.adapters.avro.command_json import command_from_json
 from tocsin.adapters.avro.schemas import record_type
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
@@ -54,10 +55,15 @@ class AvroJobCodec:
                 "tenant_id": command.tenant_id,
                 "reply_partition": command.reply_partition,
                 "definition": None if definition is None else _definition_to_avro(definition),
+                "if_version": command.if_version,
+                "reason": command.reason,
+                "forwarded_from": command.forwarded_from,
             }
         )
 
     def decode_command(self, value: bytes | None) -> Command:
+        if value is not None and value[:1] == b"{":
+            return command_from_json(value)
         record = record_type("JobCommand").decode(value)
         if record["definition"] is not None:
             record["definition"] = _definition_from_avro(record["definition"])
@@ -79,6 +85,7 @@ class AvroJobCodec:
                 ],
                 "version": outcome.version,
                 "job": outcome.job,
+                "execution_id": outcome.execution_id,
             }
         )
 
@@ -100,6 +107,9 @@ class AvroJobCodec:
                 "definition": _definition_to_avro(to_mapping(job.definition)),
                 "entry": None if job.entry is None else job.entry._asdict(),
                 "replaced": [key._asdict() for key in job.replaced],
+                "body_hash": job.body_hash,
+                "paused_reason": job.paused_reason,
+                "pending": job.pending,
             }
         )
 
@@ -120,6 +130,9 @@ class AvroJobCodec:
             definition=definition,
             entry=None if entry is None else EntryKey(**entry),
             replaced=tuple(EntryKey(**key) for key in record["replaced"]),
+            body_hash=record["body_hash"],
+            paused_reason=record["paused_reason"],
+            pending=record["pending"],
         )
 
     def _stored_definition(self, record: Mapping[str, Any]) -> JobDefinition:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tocsin.adapters.avro.schemas import record_type
 from tocsin.domain.entries import Place
-from tocsin.domain.shard_records import Active, ShardHeader, StateChunk, StateDelta, Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, ShardHeader, StateChunk, StateDelta, Void
 
 
 def _header_to_avro(header: ShardHeader) -> dict[str, Any]:
@@ -19,12 +19,23 @@ def _header_to_avro(header: ShardHeader) -> dict[str, Any]:
         "commands_offset": header.commands_offset,
         "reports_offset": header.reports_offset,
         "indexed_upto": header.indexed_upto,
+        "successors_upto": header.successors_upto._asdict(),
     }
 
 
 def _header_from_avro(record: dict[str, Any]) -> ShardHeader:
+    successors_upto = record.pop("successors_upto")
     record["cursor"] = Place(**record["cursor"])
-    return ShardHeader(**record)
+    return ShardHeader(**record, successors_upto=Place(**successors_upto) if successors_upto else record["cursor"])
+
+
+def _active_from_avro(record: dict[str, Any]) -> Active:
+    """Absent fields were written by a version that knew only executions that are queued."""
+    return Active(**{name: value for name, value in record.items() if value is not None})
+
+
+def _named_from_avro(records: list[dict[str, Any]]) -> tuple[NamedSuccessor, ...]:
+    return tuple(NamedSuccessor(**record) for record in records)
 
 
 def _voids_to_avro(voids: tuple[Void, ...]) -> list[dict[str, Any]]:
@@ -49,6 +60,8 @@ class AvroStateCodec:
                 "dispatched": delta.dispatched,
                 "ended": delta.ended,
                 "voids": _voids_to_avro(delta.voids),
+                "changed": [active._asdict() for active in delta.changed],
+                "named": [successor._asdict() for successor in delta.named],
             }
         )
 
@@ -63,6 +76,8 @@ class AvroStateCodec:
             dispatched=tuple(record["dispatched"]),
             ended=tuple(record["ended"]),
             voids=_voids_from_avro(record["voids"]),
+            changed=tuple(map(_active_from_avro, record["changed"])),
+            named=_named_from_avro(record["named"]),
         )
 
     def encode_chunk(self, chunk: StateChunk) -> bytes:
@@ -72,8 +87,9 @@ class AvroStateCodec:
                 "index": chunk.index,
                 "header": _header_to_avro(chunk.header),
                 "count": chunk.count,
-                "active": [{"execution": a.execution, "published_at": a.published_at} for a in chunk.active],
+                "active": [active._asdict() for active in chunk.active],
                 "voids": _voids_to_avro(chunk.voids),
+                "named": [successor._asdict() for successor in chunk.named],
             }
         )
 
@@ -84,6 +100,7 @@ class AvroStateCodec:
             index=record["index"],
             header=_header_from_avro(record["header"]),
             count=record["count"],
-            active=tuple(Active(**active) for active in record["active"]),
+            active=tuple(map(_active_from_avro, record["active"])),
             voids=_voids_from_avro(record["voids"]),
+            named=_named_from_avro(record["named"]),
         )

@@ -160,9 +160,9 @@ def _size(write: Write) -> int:
 
 
 def _insert(shard: int, minute: int, entry: Entry) -> Write:
-    run_at, job_id, scheduled_for, version, execution_id, tenant_id, lane, execution = entry
-    values = (minute, shard, run_at, job_id, version, scheduled_for, execution_id, tenant_id, lane, execution)
-    return Write("insert_entry", values, _ROW_BYTES + len(execution) + 2 * len(execution_id))
+    run_at, job_id, scheduled_for, version, execution_id, tenant_id, lane, execution, plan = entry
+    values = (minute, shard, run_at, job_id, version, scheduled_for, execution_id, tenant_id, lane, execution, plan)
+    return Write("insert_entry", values, _ROW_BYTES + len(execution) + 2 * len(execution_id) + len(plan))
 
 
 def _delete(shard: int, minute: int, key: EntryKey) -> Write:

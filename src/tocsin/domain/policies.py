@@ -1,0 +1,79 @@
+"""What a job wants done when runs overlap, fail or come late: values, defaults and their validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tocsin.domain.fields import FieldReader
+from tocsin.domain.instants import DAY, SECOND
+
+MISFIRE_AFTER_S_DEFAULT: Final = 60.0
+ATTEMPTS_MAX: Final = 1_000_000
+RETRY_S_MAX: Final = 7 * DAY // SECOND
+
+
+class Overlap(StrEnum):
+    """What happens when a job is due while an execution of it is active (a pending retry counts)."""
+
+    SKIP = "skip_if_running"
+    ALLOW = "allow"
+
+
+LATER_OVERLAPS: Final = {"queue": "queueing runs that overlap", "replace": "replacing a run that overlaps"}
+LATER_CATCH_UPS: Final = {"skip": "skipping what is late", "fire_all": "running all that was missed"}
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a failing execution is attempted, and how long tocsin waits in between.
+
+    Attributes:
+        max_attempts: all attempts together.
+        backoff: ``exponential`` (doubling), ``linear`` or ``fixed``.
+        base_s: the first delay's upper bound.
+        max_s: no delay is longer.
+        jitter: ``full`` draws each delay evenly from 0 to its bound, ``none`` takes the bound.
+    """
+
+    max_attempts: int = 5
+    backoff: str = "exponential"
+    base_s: float = 30.0
+    max_s: float = 1800.0
+    jitter: str = "full"
+
+
+def parse_retry(job: FieldReader) -> RetryPolicy | None:
+    """Read ``retry``; None where there is none (one attempt), or where faults were recorded."""
+    reader = job.child("retry", remedy='give an object such as {"max_attempts": 5}')
+    if reader is None:
+        return None
+    known = ("max_attempts", "backoff", "base_s", "max_s", "jitter")
+    reader.finish(known, {"retry_on": "choosing which errors are retried"})
+    default = RetryPolicy()
+    attempts = reader.number("max_attempts", low=1, high=ATTEMPTS_MAX, unit="attempts")
+    if attempts is not None and attempts != int(attempts):
+        reader.fault("max_attempts", attempts, "is not a whole number", "give a whole number of attempts")
+    base_s = reader.number("base_s", low=0, high=RETRY_S_MAX, unit="seconds")
+    max_s = reader.number("max_s", low=0, high=RETRY_S_MAX, unit="seconds")
+    return RetryPolicy(
+        int(attempts) if attempts is not None else default.max_attempts,
+        reader.choice("backoff", ("exponential", "fixed", "linear"), default=default.backoff) or default.backoff,
+        float(base_s) if base_s is not None else default.base_s,
+        float(max_s) if max_s is not None else default.max_s,
+        reader.choice("jitter", ("full", "none"), default=default.jitter) or default.jitter,
+    )
+
+
+def parse_overlap(job: FieldReader) -> Overlap:
+    """Read ``concurrency``."""
+    names = tuple(str(policy) for policy in Overlap)
+    return Overlap(job.choice("concurrency", names, default=Overlap.SKIP, later=LATER_OVERLAPS) or Overlap.SKIP)
+
+
+def parse_misfire_after_s(job: FieldReader) -> float:
+    """Read ``catch_up``, of which only the default is there, and ``misfire_after_s``."""
+    job.choice("catch_up", ("fire_once",), default="fire_once", later=LATER_CATCH_UPS)
+    after = job.number("misfire_after_s", low=0, high=DAY // SECOND, unit="seconds")
+    return MISFIRE_AFTER_S_DEFAULT if after is None else float(after)
