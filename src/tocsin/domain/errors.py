@@ -7,6 +7,8 @@
     │   ├── InvalidInput     one or more faults, each naming field, value and remedy
     │   └── NotFound         nothing is known under that id
     ├── Unavailable          a part we need does not answer; the same call may work later
+    ├── TurnAborted          a turn was not committed, and may be sent again as it is
+    ├── OwnershipLost        nobody knows what became of a turn, or a successor has fenced its owner
     ├── Corrupt              bytes that we hold or were sent do not mean anything
     │   ├── Undecodable      one record; it is set aside and its neighbours go on
     │   └── StateGap         a shard's log of states has a hole; the shard must not start
@@ -77,6 +79,14 @@ class Unavailable(TocsinError):
     def __init__(self, part: str, problem: str) -> None:
         super().__init__(f"{part}: {problem}")
         self.part = part
+
+
+class TurnAborted(TocsinError):
+    """A turn was certainly not committed: the group has changed. It may be sent again for what is still owned."""
+
+
+class OwnershipLost(TocsinError):
+    """An owner must forget what it knows, and begin again from the log under another transactional id."""
 
 
 class Corrupt(TocsinError):

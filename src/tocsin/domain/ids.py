@@ -19,7 +19,9 @@ _MADE_JOB_ID: Final = re.compile(r"job_[0-9a-f]{32}")
 _KEYED_JOB_ID: Final = re.compile(r"key_[0-9a-f]{32}")
 _EXECUTION_ID: Final = re.compile(r"([^.]+)\.([0-9]{1,19})\.(?:([0-9]{1,19})|t([0-9]{1,19})\.[A-Za-z0-9_.-]{1,100})")
 EXECUTION_ID_CHARS_MAX: Final = 300
-_COMMAND_ID: Final = re.compile(r"cmd_[0-9a-f]{32}")
+_MADE_COMMAND_ID: Final = re.compile(r"cmd_[0-9a-f]{32}")
+COMMAND_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+"""What a sender may call a command."""
 DEFAULT_TENANT: Final = "default"
 
 VERSION_OFFSET_BITS: Final = 40
@@ -70,7 +72,7 @@ def made_command_id(uuid_hex: str) -> str:
 
 def command_made_at_ms(command_id: str) -> int | None:
     """Return the milliseconds since the epoch at which a command id was made, or None where it is not one of ours."""
-    if _COMMAND_ID.fullmatch(command_id) is None:
+    if _MADE_COMMAND_ID.fullmatch(command_id) is None:
         return None
     return int(command_id[4:16], 16)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
-from tocsin.domain.shard_records import Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, Void
 from tocsin.ports.schedule_store import JobRow, StoreWrites
 from tocsin.ports.shard_log import NewRecord
 
@@ -25,6 +25,7 @@ class Tally:
     redelivered: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     reports: int = 0
+    forwarded: int = 0
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class Step:
         records, jobs: see ``ports.shard_log.ShardTurn``.
         bucket_reads: minutes whose reads are to begin.
         job_reads: jobs whose rows are to be read.
+        ask_reports_end: the end of the shard's reports, as an uncommitted reader sees it, is wanted.
     """
 
     now: Micros
@@ -47,10 +49,14 @@ class Step:
     jobs: list[NewRecord] = field(default_factory=list)
     bucket_reads: list[int] = field(default_factory=list)
     job_reads: list[str] = field(default_factory=list)
+    ask_reports_end: bool = False
     tally: Tally = field(default_factory=Tally)
     dispatched: list[bytes] = field(default_factory=list)
+    changed: dict[str, Active] = field(default_factory=dict)
+    """By execution: dispatched again, leased or set to wait; the last change of the step counts."""
     ended: list[str] = field(default_factory=list)
     voids: list[Void] = field(default_factory=list)
+    named: list[NamedSuccessor] = field(default_factory=list)
     snapshots: list[Job] = field(default_factory=list)
     inserts: list[Entry] = field(default_factory=list)
     deletes: list[EntryKey] = field(default_factory=list)

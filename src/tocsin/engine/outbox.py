@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tocsin.domain.entries import Entry
+from tocsin.domain.entries import Entry, Place
 from tocsin.domain.jobs import Job
 from tocsin.ports.schedule_store import StoreWrites
 
@@ -20,6 +20,8 @@ class PendingTurn:
 
     writes: StoreWrites
     jobs: tuple[Job, ...]
+    cursor: Place
+    """As it was after the turn: with the turn's writes, the successors of all rows up to there are in the store."""
     jobs_end: int | None = None
     acknowledged: bool = False
 
@@ -30,6 +32,8 @@ class Settled:
 
     jobs_end: int | None = None
     """The new watermark, where it moved."""
+    cursor: Place | None = None
+    """Up to where successors are in the store now, where that moved."""
     deleted: list[Job] = field(default_factory=list)
     """Deleted jobs that have left the index and are still the latest: their tombstones are due."""
 
@@ -49,13 +53,15 @@ class Outbox:
         """Know a job's new snapshot from now on: the next command of the same turn may concern it."""
         self._jobs[job.job_id] = (turn, job)
 
-    def add(self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...]) -> None:
-        """Remember what a turn has to write, and the jobs that were filed in it."""
-        self._turns[turn] = PendingTurn(writes, jobs)
+    def add(self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...], cursor: Place) -> None:
+        """Remember what a turn has to write, the jobs that were filed in it, and the cursor after it."""
+        self._turns[turn] = PendingTurn(writes, jobs, cursor)
 
     def committed(self, turn: int, jobs_end: int | None) -> StoreWrites:
-        """The turn is in the log: return what may now be written."""
-        pending = self._turns[turn]
+        """The turn is in the log: return what may now be written, empty where there is nothing."""
+        pending = self._turns.get(turn)
+        if pending is None:
+            return StoreWrites()
         pending.jobs_end = jobs_end
         return pending.writes
 
@@ -88,6 +94,7 @@ class Outbox:
             done = self._turns.pop(first)
             if done.jobs_end is not None:
                 settled.jobs_end = done.jobs_end
+            settled.cursor = done.cursor
             settled.deleted += self._let_go(first, done.jobs)
         return settled
 

@@ -1,31 +1,47 @@
 """Applies workers' reports: the owner is the arbiter, by (attempt, token).
 
 A report counts if it begins with the very head of the current dispatch; any other is stale, counted, without effect.
+While an execution waits for its next dispatch, nothing is current.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
-    TRANSITIONS,
+    ATTEMPT_ENDS,
+    AttemptError,
     AttemptReport,
     ExecutionEvent,
     ExecutionState,
     ReportKind,
+    Started,
 )
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
-from tocsin.domain.shard_records import Active
+from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.retries import is_retryable, loss_delay, retry_delay, return_delay
+from tocsin.domain.shard_records import Active, Phase
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT
+from tocsin.engine.actives import Actives
+from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, REPORTS, LogRecord, NewRecord
 
+LEASE_GRACE: Final[Micros] = 30 * SECOND
+"""How much longer than its attempt may take a lease is waited for."""
+RETURNED_BY_STOP: Final = "stop"
+
 
 class ReportDesk:
-    """The reports of one shard."""
+    """The reports of one shard, and what the owner decides of executions without any."""
 
-    def __init__(self, state: ShardState, codec: RecordCodec) -> None:
+    def __init__(self, state: ShardState, actives: Actives, dispatches: DispatchDesk, codec: RecordCodec) -> None:
         self._state = state
+        self._actives = actives
+        self._dispatches = dispatches
         self._codec = codec
 
     def apply(self, step: Step, records: list[LogRecord]) -> None:
@@ -42,50 +58,154 @@ class ReportDesk:
             except (Undecodable, ValueError) as error:
                 self._set_aside(step, record, str(error))
                 continue
-            self._decide(step, record, report, kind)
+            self._decide(step, report, kind, (REPORTS, record.partition, record.offset))
 
-    def _decide(self, step: Step, record: LogRecord, report: AttemptReport, kind: ReportKind) -> None:
+    def expire(self, step: Step, execution_id: str) -> None:
+        """A lease's deadline has passed, and no report that was in the log by then says otherwise."""
+        self._end_attempt(step, execution_id, ReportKind.TIMED_OUT, "lease_expired", "its worker did not report an end")
+
+    def lose(self, step: Step, execution_id: str) -> None:
+        """The process that holds an execution is gone: its attempt may have run, and is dispatched again."""
+        active = self._actives.get(execution_id)
+        if active is not None and active.phase == Phase.LEASED:
+            self._wait_after_loss(step, execution_id, active)
+
+    def _decide(self, step: Step, report: AttemptReport, kind: ReportKind, place: tuple[str, int, int]) -> None:
         execution_id = report.head.execution_id
-        active = self._state.active.get(execution_id)
-        if active is None or not self._codec.is_head_of(report.head_bytes, active.execution):
+        active = self._actives.get(execution_id)
+        if (
+            active is None
+            or active.phase == Phase.WAITING
+            or not self._codec.is_head_of(report.head_bytes, active.execution)
+        ):
+            step.tally.stale_reports += 1
+        elif kind in ATTEMPT_ENDS:
+            self._attempt_ended(step, report, kind, active, place)
+        elif kind is ReportKind.RUNNING:
+            self._lease(step, report, active)
+        else:
+            self._returned(step, report, active)
+
+    def _attempt_ended(
+        self, step: Step, report: AttemptReport, kind: ReportKind, active: Active, place: tuple[str, int, int]
+    ) -> None:
+        execution_id, head = report.head.execution_id, report.head
+        step.tally.redelivered += report.redelivered
+        if kind is ReportKind.SUCCEEDED:
+            self._end(step, execution_id)
+            self._event(step, report, active, ExecutionState.SUCCEEDED, kind)
+            return
+        policy = self._codec.decode_execution(active.execution).retry
+        if policy is not None and head.attempt < policy.max_attempts and is_retryable(kind, report.error):
+            retry_after_s = report.error.retry_after_s if report.error else None
+            retry_at = step.now + retry_delay(policy, execution_id, head.attempt, retry_after_s)
+            waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1, 0)
+            self._dispatches.change(step, execution_id, waiting)
+            self._event(step, report, active, ExecutionState.RETRY_SCHEDULED, kind, retry_at=retry_at)
+            return
+        self._end(step, execution_id)
+        reason = "attempts_used_up" if policy is None or head.attempt >= policy.max_attempts else "not_retryable"
+        self._event(step, report, active, ExecutionState.DEAD, kind, reason=reason)
+        self._bury(step, report, active, place)
+
+    def _end_attempt(self, step: Step, execution_id: str, kind: ReportKind, error_class: str, message: str) -> None:
+        """End an attempt by the owner's own word, as if its worker had reported it."""
+        active = self._actives.get(execution_id)
+        if active is None or active.phase != Phase.LEASED:
+            return
+        head, head_bytes = self._codec.split_head(active.execution)
+        report = AttemptReport(
+            head, head_bytes, kind, active.holder or "", active.started_at, error=AttemptError(error_class, message)
+        )
+        self._attempt_ended(step, report, kind, active, (REPORTS, self._state.shard, self._state.reports_offset))
+
+    def _lease(self, step: Step, report: AttemptReport, active: Active) -> None:
+        execution_id = report.head.execution_id
+        timeout = round((report.timeout_s or TIMEOUT_S_DEFAULT) * SECOND)
+        leased = active._replace(
+            phase=Phase.LEASED,
+            wake_at=step.now + timeout + LEASE_GRACE,
+            holder=report.worker_id,
+            started_at=report.started_at,
+            returns=0,
+        )
+        first = active.phase != Phase.LEASED
+        self._dispatches.change(step, execution_id, leased)
+        if first:
+            self._event(step, report, active, ExecutionState.RUNNING, None)
+
+    def _returned(self, step: Step, report: AttemptReport, active: Active) -> None:
+        execution_id = report.head.execution_id
+        if active.phase == Phase.LEASED and active.holder != report.worker_id:
+            # A successor of the partition found it begun, but a living process holds it.
             step.tally.stale_reports += 1
             return
-        state = TRANSITIONS[ExecutionState.QUEUED, kind]
-        del self._state.active[execution_id]
+        if report.started != Started.NO:
+            self._wait_after_loss(step, execution_id, active)
+            return
+        returns = active.returns + 1
+        delay = 0 if report.reason == RETURNED_BY_STOP else return_delay(returns)
+        head = report.head
+        waiting = Active(
+            active.execution,
+            active.published_at,
+            Phase.WAITING,
+            step.now + delay,
+            head.attempt,
+            head.losses,
+            returns,
+        )
+        self._dispatches.change(step, execution_id, waiting)
+
+    def _wait_after_loss(self, step: Step, execution_id: str, active: Active) -> None:
+        head, _ = self._codec.split_head(active.execution)
+        losses = head.losses + 1
+        wake_at = step.now + loss_delay(losses)
+        waiting = Active(active.execution, active.published_at, Phase.WAITING, wake_at, head.attempt, losses)
+        self._dispatches.change(step, execution_id, waiting)
+
+    def _end(self, step: Step, execution_id: str) -> None:
+        self._actives.end(execution_id)
+        step.changed.pop(execution_id, None)
         step.ended.append(execution_id)
-        step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
-        step.tally.redelivered += report.redelivered
+        step.turn = True
+
+    def _event(
+        self,
+        step: Step,
+        report: AttemptReport,
+        active: Active,
+        state: ExecutionState,
+        attempt_state: ReportKind | None,
+        *,
+        reason: str | None = None,
+        retry_at: Micros | None = None,
+    ) -> None:
         event = ExecutionEvent(
             report.head,
             state,
             active.published_at,
             step.now,
-            attempt_state=kind,
-            reason="attempts_used_up" if state is ExecutionState.DEAD else None,
+            attempt_state=attempt_state,
+            reason=reason,
             started_at=report.started_at,
             finished_at=report.finished_at,
             worker_id=report.worker_id,
-            redelivered=report.redelivered,
+            redelivered=report.redelivered or report.head.losses > 0,
             error=report.error,
             result=report.result,
+            retry_at=retry_at,
         )
         value = self._codec.encode_event(report.head_bytes, event)
-        step.records.append(NewRecord(EVENTS, self._state.shard, execution_id, value))
-        if state is ExecutionState.DEAD:
-            self._bury(step, record, report, active)
+        step.records.append(NewRecord(EVENTS, self._state.shard, report.head.execution_id, value))
+        step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
 
-    def _bury(self, step: Step, record: LogRecord, report: AttemptReport, active: Active) -> None:
+    def _bury(self, step: Step, report: AttemptReport, active: Active, place: tuple[str, int, int]) -> None:
         """An execution whose attempts are used up goes to the dead letters, whole."""
         head, value = report.head, active.execution[:DEAD_LETTER_BYTES_MAX]
         why = report.error.message if report.error else report.kind
-        self._letter(
-            step,
-            DeadLetter(
-                "execution", why, step.now, REPORTS, record.partition, record.offset, value,
-                head.tenant_id, head.job_id, head.execution_id,
-            ),
-            head.job_id,
-        )  # fmt: skip
+        letter = DeadLetter("execution", why, step.now, *place, value, head.tenant_id, head.job_id, head.execution_id)
+        self._letter(step, letter, head.job_id)
 
     def _set_aside(self, step: Step, record: LogRecord, why: str) -> None:
         value = (record.value or b"")[:DEAD_LETTER_BYTES_MAX]

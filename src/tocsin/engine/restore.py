@@ -5,11 +5,11 @@ A hole is an error, never a guess: a shard that started with less than it had wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tocsin.domain.errors import StateGap
-from tocsin.domain.shard_records import Active, StateChunk, StateDelta, Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, StateChunk, StateDelta, Void
 from tocsin.engine.ring import is_chunk_key, is_delta_key
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import ExecutionCodec, StateCodec
@@ -48,9 +48,10 @@ def restore(shard: int, records: Mapping[str, bytes], codec: RestoreCodec) -> Sh
     header = deltas[-1].header if deltas else snapshot[-1].header
     state = ShardState(shard, header.epoch, header.shards, header.cursor)
     for chunk in snapshot:
-        _take_in(state, codec, chunk.active, chunk.voids)
+        _take_in(state, codec, chunk.active, chunk.voids, chunk.named)
     for delta in deltas:
-        _take_in(state, codec, [Active(execution, delta.at) for execution in delta.dispatched], delta.voids)
+        dispatched = [Active(execution, delta.at) for execution in delta.dispatched]
+        _take_in(state, codec, [*dispatched, *delta.changed], delta.voids, delta.named)
         for execution_id in delta.ended:
             state.active.pop(execution_id, None)
     state.adopt_header(header)
@@ -58,17 +59,24 @@ def restore(shard: int, records: Mapping[str, bytes], codec: RestoreCodec) -> Sh
     if snapshot:
         state.snapshot_base = base
         state.snapshot_slot = slots[id(snapshot[0])]
-    state.drop_passed_voids()
+    state.forget_passed()
     return state
 
 
 def _take_in(
-    state: ShardState, codec: RestoreCodec, active: list[Active] | tuple[Active, ...], voids: tuple[Void, ...]
+    state: ShardState,
+    codec: RestoreCodec,
+    active: Sequence[Active],
+    voids: Sequence[Void],
+    named: Sequence[NamedSuccessor],
 ) -> None:
     for one in active:
         state.active[codec.decode_head(one.execution).execution_id] = one
     for void in voids:
         state.voids[void.job_id] = void
+        state.named.pop(void.job_id, None)
+    for name in named:
+        state.named[name.job_id] = name
 
 
 def _newest_complete(chunks: list[StateChunk]) -> list[StateChunk]:

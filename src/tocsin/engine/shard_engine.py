@@ -1,41 +1,37 @@
 """The owner's step: what a shard does next, given what has arrived and what time it is.
 
 A step decides; it changes the state in memory and returns what must be made to last. The loop around it commits that
-in one transaction, and only then hands the consequences to the store. If the commit fails, the state in memory is
-worth nothing and its owner must go.
+in one transaction, and only then hands the consequences to the store. If the commit is not known to have succeeded,
+the state in memory is worth nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Entry, Place
-from tocsin.domain.executions import dispatch_key
+from tocsin.domain.firing import plan_of
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.shard_records import Active
-from tocsin.domain.sharding import lane_partition
+from tocsin.engine.actives import Actives
 from tocsin.engine.command_desk import CommandDesk
+from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step
+from tocsin.engine.filing import Filing
 from tocsin.engine.horizon import Horizon, HorizonLimits
+from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.ring import DELTA_RING
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
+from tocsin.engine.successors import Successors
 from tocsin.engine.time_wheel import TimeWheel
+from tocsin.engine.verdicts import Verdicts
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
-from tocsin.ports.shard_log import JOBS, LogRecord, NewRecord, ShardTurn, executions
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """How executions are spread: partitions of each lane, and how many of them serve one tenant."""
-
-    partitions: Mapping[str, int]
-    tenant_spread: int = 8
+from tocsin.ports.shard_log import JOBS, LogRecord, NewRecord, ShardTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +59,26 @@ class EngineLimits:
     ring: int = DELTA_RING
 
 
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What a step is given.
+
+    Attributes:
+        commands, reports: newly read, in log order.
+        completions: of the store.
+        reports_end: the end of the shard's reports as an uncommitted reader sees it, where it was asked for.
+        reports_seen: an offset below which no report is left to read.
+        silent: processes that are known to be gone.
+    """
+
+    commands: Sequence[LogRecord] = ()
+    reports: Sequence[LogRecord] = ()
+    completions: Sequence[Completion] = ()
+    reports_end: int | None = None
+    reports_seen: int = 0
+    silent: frozenset[str] = frozenset()
+
+
 class ShardEngine:
     """One shard, as its present owner drives it."""
 
@@ -77,14 +93,22 @@ class ShardEngine:
     ) -> None:
         self.state = state
         self._codec = codec
-        self._lanes = lanes
         self._limits = limits
         self._wheel = TimeWheel()
         self._outbox = Outbox()
-        self._horizon = Horizon(minute_of(state.cursor.run_at), limits.horizon)
-        self._commands = CommandDesk(state, self._outbox, codec, outcome_partitions)
-        self._reports = ReportDesk(state, codec)
+        self._start = state.cursor
+        """Rows at or before it fired under former owners; their successors are derived again as they are read."""
+        self._horizon = Horizon(minute_of(min(state.successors_upto, state.cursor).run_at), limits.horizon)
+        self._actives = Actives(state)
+        self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
+        self._filing = Filing(state, self._outbox, codec)
+        job_commands = JobCommands(state, self._filing, self._dispatches, codec)
+        self._commands = CommandDesk(state, self._outbox, job_commands, codec, outcome_partitions)
+        self._reports = ReportDesk(state, self._actives, self._dispatches, codec)
+        self._verdicts = Verdicts(state, self._actives, self._reports)
+        self._successors = Successors(state, codec)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
+        self._derived: list[Entry] = []
         self._last_delta_at: Micros = 0
         """0: the first step always makes a turn, which records the new owner before anything else happens."""
         state.owner = owner
@@ -98,11 +122,15 @@ class ShardEngine:
     def unwritten_turns(self) -> int:
         return len(self._outbox)
 
+    def holders(self) -> list[str]:
+        """Return the processes that hold leases of this shard."""
+        return self._actives.holders()
+
     def next_wake(self, now: Micros) -> Micros:
         """Return when the shard has something to do if nothing arrives."""
-        due = self._wheel.next_due()
         persist = self._last_delta_at + int(self._limits.cursor_persist_s * SECOND)
-        return max(now, min(persist, due if due is not None else persist, minute_of(now) * MINUTE + MINUTE))
+        wakes = [persist, minute_of(now) * MINUTE + MINUTE, self._wheel.next_due(), self._actives.next_wake()]
+        return max(now, min(wake for wake in wakes if wake is not None))
 
     def adopt_jobs(self, snapshots: Sequence[tuple[Job, bytes]], jobs_end: int) -> StoreWrites:
         """Take over what the predecessor may not have written: the jobs log from ``indexed_upto`` on.
@@ -125,38 +153,41 @@ class ShardEngine:
             row = snapshot if job.state is not JobState.DELETED else None
             step.job_rows.append(JobRow(job.job_id, job.version, row))
             if job.entry is not None:
-                step.inserts.append(self._commands.entry_of(job, job.entry))
-        self._outbox.add(0, step.writes(), tuple(job for job, _ in latest.values()))
+                entry = self._filing.entry_of(job, job.entry)
+                step.inserts.append(entry)
+                self._derive_again([entry])
+        self._outbox.add(0, step.writes(), tuple(job for job, _ in latest.values()), self.state.successors_upto)
         return self._outbox.committed(0, jobs_end)
 
-    def step(
-        self,
-        now: Micros,
-        commands: Sequence[LogRecord] = (),
-        reports: Sequence[LogRecord] = (),
-        completions: Sequence[Completion] = (),
-    ) -> Step:
+    def step(self, now: Micros, arrivals: Arrivals) -> Step:
         """Decide everything that can be decided now.
 
         Args:
-            now: the instant; never less than at an earlier step by the same owner is assumed.
-            commands: newly read, in order.
-            reports: newly read, in order.
-            completions: of the store.
+            now: the instant; a step back is taken as standing still.
+            arrivals: what has come since the last step.
         """
         step = Step(now, self.state.number + 1)
-        for completion in completions:
+        for completion in arrivals.completions:
             self._take_completion(step, completion)
-        for record in commands:
+        self._file_derived(step)
+        for record in arrivals.commands:
             self._commands.receive(record)
         if len(self._outbox) < self._limits.unwritten_turns_max:
             self._commands.apply(step, self._limits.commands_max)
-        self._admit(entry for entry in step.inserts if self._horizon.has_begun(minute_of(entry.run_at)))
-        self._reports.apply(step, list(reports))
+        self._reports.apply(step, list(arrivals.reports))
+        self._verdicts.decide(step, arrivals.reports_end, arrivals.reports_seen, arrivals.silent)
         self._look_ahead(step)
         self._fire(step)
+        self._watermarks(step)
         if step.turn or now >= self._last_delta_at + int(self._limits.cursor_persist_s * SECOND):
             self._close_turn(step)
+        return step
+
+    def release(self, now: Micros) -> Step:
+        """Return a step that gives the shard up; nothing may follow it."""
+        step = Step(now, self.state.number + 1)
+        self.state.released = True
+        self._close_turn(step)
         return step
 
     def turn(self, step: Step) -> ShardTurn:
@@ -165,10 +196,11 @@ class ShardEngine:
 
     def committed(self, step: Step, jobs_end: int | None) -> StoreWrites:
         """The step's turn is in the log: return what may now be written, empty where there is nothing."""
-        return self._outbox.committed(step.number, jobs_end) if step.snapshots else StoreWrites()
+        return self._outbox.committed(step.number, jobs_end)
 
     def _take_completion(self, step: Step, completion: Completion) -> None:
         if isinstance(completion, BucketPage):
+            self._derive_again(completion.entries)
             self._admit(completion.entries)
             if completion.last:
                 self._horizon.loaded(completion.minute)
@@ -178,9 +210,32 @@ class ShardEngine:
             settled = self._outbox.acknowledge(completion.turn)
             if settled.jobs_end is not None:
                 self.state.indexed_upto = settled.jobs_end
+            if settled.cursor is not None:
+                self.state.successors_upto = max(self.state.successors_upto, settled.cursor)
             for job in settled.deleted:
                 step.jobs.append(NewRecord(JOBS, self.state.shard, job.job_id, None))
                 step.turn = True
+
+    def _derive_again(self, entries: Iterable[Entry]) -> None:
+        """Find the present rows of jobs whose occurrences fired under a former owner."""
+        voids, start = self.state.voids, self._start
+        for entry in entries:
+            if not entry.plan or entry[:3] > start:
+                continue
+            void = voids.get(entry.job_id)
+            if void is None or entry.version >= void.version:
+                successor = self._successors.derive_again(entry)
+                if successor is not None:
+                    self._derived.append(successor)
+
+    def _file_derived(self, step: Step) -> None:
+        """File what was derived again; it may be in the store already, and is then written once more, the same."""
+        for entry in self._derived:
+            void = self.state.voids.get(entry.job_id)
+            if entry[:3] > self.state.cursor and (void is None or entry.version >= void.version):
+                step.inserts.append(entry)
+                step.turn = True
+        self._derived = []
 
     def _admit(self, entries: Iterable[Entry]) -> None:
         """Put entries into the wheel, but for what is decided already: the store keeps fired rows for a while."""
@@ -189,6 +244,7 @@ class ShardEngine:
 
     def _look_ahead(self, step: Step) -> None:
         """Begin the reads of coming minutes; what the store may not have yet comes from the outbox and this step."""
+        self._admit(entry for entry in step.inserts if self._horizon.has_begun(minute_of(entry.run_at)))
         step.bucket_reads = self._horizon.begin(step.now)
         for minute in step.bucket_reads:
             self._admit(self._outbox.unacknowledged_inserts(minute))
@@ -197,43 +253,72 @@ class ShardEngine:
     def _fire(self, step: Step) -> None:
         """Dispatch what is due, in order, and move the cursor past it; never past what is loaded."""
         state, limits = self.state, self._limits
-        horizon_end = self._horizon.loaded_upto
+        before = state.cursor
         # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
-        upto = min(step.now - step.now % MILLISECOND, horizon_end - 1)
-        due = self._wheel.drain(upto, limits.fires_max)
-        restamp = self._codec.restamp
+        upto = min(step.now - step.now % MILLISECOND, self._horizon.loaded_upto - 1)
         stamp = self._codec.stamp(1, step.number, 0)
-        voids, active = state.voids, state.active
-        records, dispatched, lateness = step.records, step.dispatched, step.tally.lateness
-        topics = {lane: executions(lane) for lane in self._lanes.partitions}
+        count = self._dispatches.release(step, limits.fires_max)
         room = limits.fire_bytes_max
-        done = 0
-        for entry in due:
-            if room <= 0 and entry[:3] != due[done - 1][:3]:
+        last: Place | None = None
+        while count < limits.fires_max and room > 0:
+            # Successors come at least a second later, so within a second the order is complete.
+            due = self._wheel.drain_second(upto, limits.fires_max - count)
+            if not due:
                 break
-            done += 1
-            void = voids.get(entry.job_id)
-            if void is not None and entry.version < void.version:
-                continue
-            value = restamp(entry.execution, stamp)
-            lane = entry.lane
-            partition = lane_partition(
-                entry.tenant_id, entry.job_id, self._lanes.partitions[lane], self._lanes.tenant_spread
-            )
-            key = dispatch_key(entry.tenant_id, entry.execution_id, 1, step.number)
-            records.append(NewRecord(topics[lane], partition, key, value))
-            dispatched.append(value)
-            active[entry.execution_id] = Active(value, step.now)
-            lateness.append(step.now - entry.run_at)
-            room -= len(value)
-        if done < len(due):
-            self._wheel.add(due[done:])
-        if done < len(due) or done >= limits.fires_max:
-            state.cursor = max(state.cursor, Place(*due[done - 1][:3]))
-        else:
+            for done, entry in enumerate(due):
+                if room <= 0 and entry[:3] != last:
+                    self._wheel.add(due[done:])
+                    break
+                room -= self._fire_one(step, entry, stamp, before)
+                last = Place(*entry[:3])
+                count += 1
+                if (following := self._wheel.next_place()) is not None and following < last:
+                    # A successor of something that was filed late stands among what is still to come.
+                    self._wheel.add(due[done + 1 :])
+                    break
+        next_due = self._wheel.next_due()
+        if next_due is None or next_due > upto:
             state.cursor = max(state.cursor, Place.before(upto + 1))
-        state.drop_passed_voids()
-        step.turn = step.turn or bool(dispatched)
+        elif last is not None:
+            state.cursor = max(state.cursor, last)
+
+    def _fire_one(self, step: Step, entry: Entry, stamp: bytes, before: Place) -> int:
+        """Dispatch or skip one due entry, and file what follows it; return the size of what was dispatched."""
+        void = self.state.voids.get(entry.job_id)
+        if void is not None and entry.version < void.version:
+            return 0
+        size = 0
+        if self._dispatches.admits(entry.job_id, plan_of(entry.plan).overlap):
+            size = self._dispatches.fire(
+                step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution
+            )
+            step.tally.lateness.append(step.now - entry.run_at)
+            step.turn = True
+        else:
+            self._dispatches.skip(step, entry.execution, stamp, "overlap")
+        if entry.plan:
+            self._follow(step, entry, stamp, before)
+        return size
+
+    def _follow(self, step: Step, entry: Entry, stamp: bytes, before: Place) -> None:
+        following = self._successors.follow(entry, step.now, before)
+        if following.name is not None:
+            self.state.named[entry.job_id] = following.name
+            step.named.append(following.name)
+        if following.skipped is not None:
+            first, upto, count = following.skipped
+            self._dispatches.skip_range(step, entry, stamp, first, upto, count)
+        if following.entry is not None:
+            step.inserts.append(following.entry)
+            if self._horizon.has_begun(minute_of(following.entry.run_at)):
+                self._wheel.add([following.entry])
+
+    def _watermarks(self, step: Step) -> None:
+        """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""
+        state = self.state
+        if not len(self._outbox) and not step.inserts and self._horizon.loaded_upto > self._start.run_at:
+            state.successors_upto = max(state.successors_upto, state.cursor)
+        state.forget_passed()
 
     def _close_turn(self, step: Step) -> None:
         """Number the turn, and write what it changed."""
@@ -241,18 +326,13 @@ class ShardEngine:
         step.turn = True
         state.number = step.number
         self._last_delta_at = step.now
-        if step.snapshots:
-            self._outbox.add(step.number, step.writes(), tuple(step.snapshots))
-        step.records += delta_records(
-            self._codec,
-            state,
-            step.now,
-            step.dispatched,
-            step.ended,
-            step.voids,
-            self._limits.delta_bytes_max,
-            self._limits.ring,
-        )
+        writes = step.writes()
+        if writes or step.jobs:
+            known = self._horizon.loaded_upto > self._start.run_at
+            self._outbox.add(
+                step.number, writes, tuple(step.snapshots), state.cursor if known else state.successors_upto
+            )
+        step.records += delta_records(self._codec, state, step, self._limits.delta_bytes_max, self._limits.ring)
         if self._snapshots.due(state):
             self._snapshots.begin(state)
         if self._snapshots.busy:

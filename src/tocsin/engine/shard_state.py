@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Place
-from tocsin.domain.shard_records import Active, ShardHeader, Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, ShardHeader, Void
 
 
 @dataclass(slots=True)
@@ -18,6 +18,7 @@ class ShardState:
         snapshot_slot: the slot it is in.
         active: executions dispatched and not ended, by execution id.
         voids: at most one a job, that of its newest version.
+        named: at most one a job: its next row, where a ``now`` that does not come again chose it.
         Others: see ``ShardHeader``.
     """
 
@@ -31,10 +32,12 @@ class ShardState:
     commands_offset: int = 0
     reports_offset: int = 0
     indexed_upto: int = 0
+    successors_upto: Place = Place(0, "", 0)
     snapshot_base: int = 0
     snapshot_slot: int = 1
     active: dict[str, Active] = field(default_factory=dict)
     voids: dict[str, Void] = field(default_factory=dict)
+    named: dict[str, NamedSuccessor] = field(default_factory=dict)
 
     def header(self) -> ShardHeader:
         """Return the part that is written whole with every delta and chunk."""
@@ -47,6 +50,7 @@ class ShardState:
             commands_offset=self.commands_offset,
             reports_offset=self.reports_offset,
             indexed_upto=self.indexed_upto,
+            successors_upto=self.successors_upto,
         )
 
     def adopt_header(self, header: ShardHeader) -> None:
@@ -59,9 +63,16 @@ class ShardState:
         self.commands_offset = header.commands_offset
         self.reports_offset = header.reports_offset
         self.indexed_upto = header.indexed_upto
+        self.successors_upto = header.successors_upto
 
-    def drop_passed_voids(self) -> None:
-        """Forget voids whose rows can no longer be loaded: the cursor has passed the last place they can stand at."""
-        passed = [job_id for job_id, void in self.voids.items() if void.until <= self.cursor]
-        for job_id in passed:
+    def forget_passed(self) -> None:
+        """Forget what nothing can ask for any more.
+
+        A void whose rows can no longer be loaded: successors are in the store for all places up to the last at which
+        one can stand, so no re-derivation reads it either. A named successor that is in the store, once the cursor has
+        passed every key of the ``now`` that chose it: from there on the schedule itself gives the same answer.
+        """
+        for job_id in [job_id for job_id, void in self.voids.items() if void.until <= self.successors_upto]:
             del self.voids[job_id]
+        for job_id in [job_id for job_id, name in self.named.items() if name.chosen_at < self.successors_upto.run_at]:
+            del self.named[job_id]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tocsin.domain.instants import Micros
-from tocsin.domain.shard_records import Active, StateChunk, StateDelta, Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, StateChunk, StateDelta, Void
+from tocsin.engine.effects import Step
 from tocsin.engine.ring import DELTA_RING, chunk_key, delta_key
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import StateCodec
@@ -44,12 +44,13 @@ class SnapshotWriter:
         """Freeze the state as it is after its last delta."""
         active = list(state.active.values())
         voids = tuple(state.voids.values())
+        named = tuple(state.named.values())
         self._base = state.number
         self._slot = 1 - state.snapshot_slot
         # Bytes are counted as they are cut; this only has to be enough to set the pace.
         total = sum(len(one.execution) + RECORD_OVERHEAD_BYTES for one in active)
-        self._chunks_left = total // self._chunk_bytes + len(voids) * 64 // self._chunk_bytes + 2
-        self._chunks = self._cut(state, active, voids)
+        self._chunks_left = (total + 64 * (len(voids) + len(named))) // self._chunk_bytes + 2
+        self._chunks = self._cut(state, active, voids, named)
 
     def next_records(self, state: ShardState) -> list[NewRecord]:
         """Return the chunks to write with this turn; with the last, the state's newest snapshot is this one."""
@@ -67,7 +68,9 @@ class SnapshotWriter:
                 self._chunks = None
         return records
 
-    def _cut(self, state: ShardState, active: list[Active], voids: tuple[Void, ...]) -> Iterator[StateChunk]:
+    def _cut(
+        self, state: ShardState, active: list[Active], voids: tuple[Void, ...], named: tuple[NamedSuccessor, ...]
+    ) -> Iterator[StateChunk]:
         base, header, index = self._base, state.header(), 0
         batch: list[Active] = []
         size = 0
@@ -81,41 +84,40 @@ class SnapshotWriter:
         while len(voids) > voids_per_chunk:
             yield StateChunk(base, index, header, voids=voids[:voids_per_chunk])
             voids, index = voids[voids_per_chunk:], index + 1
-        yield StateChunk(base, index, header, count=index + 1, active=tuple(batch), voids=voids)
+        while len(named) > voids_per_chunk:
+            yield StateChunk(base, index, header, named=named[:voids_per_chunk])
+            named, index = named[voids_per_chunk:], index + 1
+        yield StateChunk(base, index, header, index + 1, tuple(batch), voids, named)
 
 
 def delta_records(
-    codec: StateCodec,
-    state: ShardState,
-    at: Micros,
-    dispatched: list[bytes],
-    ended: list[str],
-    voids: list[Void],
-    part_bytes: int,
-    ring: int = DELTA_RING,
+    codec: StateCodec, state: ShardState, step: Step, part_bytes: int, ring: int = DELTA_RING
 ) -> list[NewRecord]:
     """Return a turn's delta as records, in parts of about ``part_bytes``; ``state`` is already as after the turn."""
-    cuts: list[list[bytes]] = [[]]
-    size = sum(len(one) + RECORD_OVERHEAD_BYTES for one in ended) + 256 * len(voids)
-    for one in dispatched:
-        size += len(one) + RECORD_OVERHEAD_BYTES
-        if size > part_bytes and cuts[-1]:
-            cuts.append([])
-            size = len(one)
-        cuts[-1].append(one)
+    changed = [one for execution_id, one in step.changed.items() if execution_id in state.active]
+    cuts: list[tuple[list[bytes], list[Active]]] = [([], [])]
+    size = sum(len(one) + RECORD_OVERHEAD_BYTES for one in step.ended) + 256 * (len(step.voids) + len(step.named))
+    items: list[bytes | Active] = [*step.dispatched, *changed]
+    for one in items:
+        value = one.execution if isinstance(one, Active) else one
+        size += len(value) + RECORD_OVERHEAD_BYTES
+        if size > part_bytes and any(cuts[-1]):
+            cuts.append(([], []))
+            size = len(value)
+        if isinstance(one, Active):
+            cuts[-1][1].append(one)
+        else:
+            cuts[-1][0].append(one)
     header = state.header()
     records = []
-    for part, cut in enumerate(cuts):
-        first = part == 0
+    for part, (dispatched, again) in enumerate(cuts):
+        rest: tuple[tuple[str, ...], tuple[Void, ...], tuple[NamedSuccessor, ...]] = ((), (), ())
+        if part == len(cuts) - 1:
+            # What ended comes last: an execution may have been dispatched and ended in one turn.
+            rest = (tuple(step.ended), tuple(step.voids), tuple(step.named))
+        ended, voids, named = rest
         delta = StateDelta(
-            state.number,
-            part,
-            len(cuts),
-            at,
-            header,
-            tuple(cut),
-            tuple(ended) if first else (),
-            tuple(voids) if first else (),
+            state.number, part, len(cuts), step.now, header, tuple(dispatched), ended, voids, tuple(again), named
         )
         key = delta_key(state.number, part, ring)
         records.append(NewRecord(SHARD_STATE, state.shard, key, codec.encode_delta(delta)))

@@ -62,6 +62,10 @@ class ExecutionCodec(Protocol):
         """Read only the head of an execution."""
         ...
 
+    def split_head(self, execution: bytes) -> tuple[AttemptHead, bytes]:
+        """Return the head of an encoded execution that this codec made, decoded and as bytes."""
+        ...
+
     def is_head_of(self, head_bytes: bytes, execution: bytes) -> bool:
         """Tell whether an encoded execution begins with exactly this head, without decoding it."""
         ...

@@ -6,7 +6,7 @@ visible together or not at all. A successor reads what a transaction left throug
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -38,12 +38,16 @@ class LogRecord(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to be produced. ``topic`` is the name without the cluster's prefix."""
+    """A record to be produced. ``topic`` is the name without the cluster's prefix.
+
+    ``timestamp`` None: that of its production, else µs.
+    """
 
     topic: str
     partition: int
     key: str
     value: bytes | None
+    timestamp: Micros | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +72,48 @@ class ShardTurn:
 
 @dataclass(slots=True)
 class Polled:
-    """What one poll brought. ``revoked``: the group took partitions away, or the process lost them."""
+    """What one poll brought.
+
+    Attributes:
+        commands, reports: in log order within a shard.
+        reports_seen: by shard, an offset below which no report is left to read; where that is known.
+        assigned: shards that came to this process; nothing of them is read before ``begin``.
+        lost: shards that the group has taken away without asking.
+    """
 
     commands: list[LogRecord] = field(default_factory=list)
     reports: list[LogRecord] = field(default_factory=list)
-    revoked: bool = False
+    reports_seen: dict[int, int] = field(default_factory=dict)
+    assigned: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
 
 
 class ShardLog(Protocol):
     """What the loop of an owner does with the log."""
+
+    def join(self, on_revoke: Callable[[set[int]], None]) -> None:
+        """Join the group of triggers.
+
+        Args:
+            on_revoke: called from within ``poll`` when shards are to be given up; they may still be committed in it.
+        """
+        ...
+
+    def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
+        """Read commands and reports of assigned shards from these offsets on."""
+        ...
+
+    def renew(self, transactional_id: str) -> None:
+        """Commit under another transactional id from now on.
+
+        Raises:
+            Unavailable: the brokers did not answer.
+        """
+        ...
+
+    def reports_end(self, shard: int) -> int:
+        """Return the end of a shard's reports as an uncommitted reader sees it."""
+        ...
 
     def poll(self, wait_s: float, commands_max: int, reports_max: int) -> Polled:
         """Return what has arrived, waiting at most ``wait_s`` for the first command."""
@@ -95,7 +132,8 @@ class ShardLog(Protocol):
             For every shard that produced jobs records, the offset after the last of them.
 
         Raises:
-            Refused: it was not committed, or nobody knows; the process must end and a successor take over.
+            TurnAborted: it was certainly not committed, and may be sent again for shards that are still owned.
+            OwnershipLost: a successor has fenced this owner, or nobody knows.
         """
         ...
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from prometheus_client import CollectorRegistry
 
@@ -15,14 +17,30 @@ from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptError, AttemptReport, Execution
 from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.domain.sharding import shard_of
-from tocsin.engine.shard_engine import EngineLimits, Lanes, ShardEngine
+from tocsin.engine.dispatch_desk import Lanes
+from tocsin.engine.fleet_watch import FleetWatch
+from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, EVENTS, OUTCOMES, REPORTS, executions
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
-from tocsin.roles.trigger.takeover import ClusterFacts, take_over
+from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
 from tocsin.testing import SettableClock
 
 CODEC = AvroCodec()
 TARGET = {"type": "http", "url": "https://example.test/run"}
+
+
+LANES = Lanes({"default": 4, "message": 4}, 2)
+
+
+@dataclass
+class Node:
+    """One trigger process."""
+
+    loop: TriggerLoop
+    log: MemoryShardLog
+    store: MemoryScheduleStore
+    watch: FleetWatch
+    name: str
 
 
 class World:
@@ -37,26 +55,42 @@ class World:
         self.starts = 0
         self._ids = 0
         self.loop: TriggerLoop
+        self.shard_log: MemoryShardLog
         self.store: MemoryScheduleStore
-        self.engines: dict[int, ShardEngine]
 
-    def start(self) -> TriggerLoop:
-        self.starts += 1
-        owner = f"owner-{self.starts}"
-        restored = take_over(
-            MemoryTakeover(self.log), range(self.shards), CODEC, ClusterFacts(1, self.shards), self.clock.now()
-        )
-        self.engines = {
-            shard: ShardEngine(legacy.state, owner, CODEC, Lanes({"default": 4}, 2), self.limits, 1)
-            for shard, legacy in restored.items()
-        }
-        shard_log = MemoryShardLog(self.log, owner)
-        shard_log.begin({s: (e.state.commands_offset, e.state.reports_offset) for s, e in self.engines.items()})
-        self.store = MemoryScheduleStore(self.tables)
-        meter = PrometheusMeter(CollectorRegistry())
-        self.loop = TriggerLoop(self.engines, shard_log, self.store, self.clock, meter, LoopLimits())
-        self.loop.adopt(restored)
+    def start(self, *, aware: bool = True) -> TriggerLoop:
+        """Start a process that gets all shards, without a word to whoever had them.
+
+        Args:
+            aware: the former owner learns of it when it polls next; otherwise only from what it is refused.
+        """
+        node = self.node()
+        if self.starts > 1 and aware:
+            self.shard_log.lose(range(self.shards))  # which it learns when it polls, and not before
+        node.log.assign(range(self.shards))
+        self.loop, self.shard_log, self.store = node.loop, node.log, node.store
+        self.loop.turn()
         return self.loop
+
+    def node(self) -> Node:
+        """Start a process without any shard."""
+        self.starts += 1
+        name = f"trigger-{self.starts}"
+        owners = (f"owner-{self.starts}.{n}" for n in itertools.count())
+        log = MemoryShardLog(self.log, "")
+        store = MemoryScheduleStore(self.tables)
+        watch = FleetWatch(name)
+        meter = PrometheusMeter(CollectorRegistry())
+        restore = Restorer(
+            MemoryTakeover(self.log), CODEC, ClusterFacts(1, self.shards), LANES, self.limits, 1, self.clock
+        )
+        loop = TriggerLoop(log, store, restore, lambda: next(owners), watch, self.clock, meter, LoopLimits())
+        loop.join()
+        return Node(loop, log, store, watch, name)
+
+    @property
+    def engines(self) -> Mapping[int, ShardEngine]:
+        return self.loop.engines
 
     def run(self, seconds: float, step_s: float = 0.25) -> None:
         """Turn the loop while time goes on."""
@@ -80,11 +114,44 @@ class World:
         self.send(Command("create", f"c{self._ids}", job_id, None, 0, definition))
         return job_id
 
+    def recur(self, schedule: dict[str, object], **fields: object) -> str:
+        """Send a create of a recurring job; return the job's id."""
+        self._ids += 1
+        job_id = ids.made_job_id(f"{self._ids:032x}")
+        definition = {"schedule": schedule, "target": TARGET, **fields}
+        self.send(Command("create", f"c{self._ids}", job_id, None, 0, definition))
+        return job_id
+
     def delete(self, job_id: str) -> str:
         """Send a delete; return the command's id."""
+        return self.order("delete", job_id)
+
+    def order(self, kind: str, job_id: str, **fields: object) -> str:
+        """Send any command about a job; return the command's id."""
         self._ids += 1
         command_id = f"c{self._ids}"
-        self.send(Command("delete", command_id, job_id, None, 0))
+        full = ids.full_job_id(str(fields.get("tenant_id", "default")), job_id) or job_id
+        at = shard_of(full, self.shards)
+        self.send(Command(kind, command_id, job_id, reply_partition=0, **fields), at)  # type: ignore[arg-type]
+        return command_id
+
+    def order_at(self, shard: int, kind: str, job_id: str, **fields: object) -> None:
+        """Send a command to a shard, be it the right one or not."""
+        self.send(Command(kind, job_id=job_id, reply_partition=0, **fields), shard)  # type: ignore[arg-type]
+
+    def create_manual(self) -> str:
+        """Send a create of a job without a schedule; return the job's id."""
+        self._ids += 1
+        job_id = ids.made_job_id(f"{self._ids:032x}")
+        self.send(Command("create", f"c{self._ids}", job_id, None, 0, {"target": TARGET}))
+        return job_id
+
+    def create_keyed(self, definition: dict[str, object]) -> str:
+        """Send a create under an idempotency key; return the command's id."""
+        self._ids += 1
+        command_id = f"c{self._ids}"
+        at = shard_of(ids.keyed_job_id("default", str(definition["idempotency_key"])), self.shards)
+        self.send(Command("create", command_id, None, None, 0, definition), at)
         return command_id
 
     def send(self, command: Command, shard: int | None = None) -> None:

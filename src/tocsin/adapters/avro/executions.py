@@ -120,6 +120,9 @@ class AvroExecutionCodec:
         assert value is not None
         return _split_head(value)[0]
 
+    def split_head(self, execution: bytes) -> tuple[AttemptHead, bytes]:
+        return _split_head(execution)
+
     def is_head_of(self, head_bytes: bytes, execution: bytes) -> bool:
         # A head says itself where it ends, so no head is the beginning of a longer one.
         return execution.startswith(head_bytes, HEADER_BYTES)

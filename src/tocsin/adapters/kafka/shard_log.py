@@ -3,63 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tocsin.adapters.kafka.clients import base_config, place, unavailable
+from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, place, unavailable
 from tocsin.adapters.kafka.names import TopicNames
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import OwnershipLost, Refused, TurnAborted
 from tocsin.domain.instants import Micros
 from tocsin.ports.shard_log import COMMANDS, LogRecord, NewRecord, Polled, ShardTurn
 
 log = structlog.get_logger()
 
 ANSWER_S: Final = 10.0
-NO_GENERATION: Final = -1
-_METADATA_MAGIC: Final = b"CGMDv2:"
-
-
-def group_generation(metadata: bytes) -> int:
-    """Return the generation inside librdkafka's opaque group metadata; -1 before the first join.
-
-    A commit under generation -1 is accepted by the coordinator without any check, so it must never be sent.
-    """
-    if not metadata.startswith(_METADATA_MAGIC):
-        raise Refused("this librdkafka describes its group membership in an unknown form; tocsin needs 2.x")
-    start = len(_METADATA_MAGIC)
-    return int.from_bytes(metadata[start : start + 4], "little", signed=True)
+COMMIT_PATIENCE_S: Final = 30.0
+"""How long a commit's answer is waited for before its outcome counts as unknown."""
+STALE_MEMBER: Final = frozenset(
+    {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
+)
+"""Refusals of the offsets of a turn that say: the group has changed, the turn is certainly not committed."""
 
 
 class KafkaShardLog:
-    """Fulfils ``ports.shard_log.ShardLog``. Not for use by several threads.
-
-    Args:
-        transactional_id: new at every start; a successor fences it.
-        starts: for each shard the next command and the next report to read; given after the takeover by ``begin``.
-    """
+    """Fulfils ``ports.shard_log.ShardLog``. Not for use by several threads."""
 
     def __init__(
         self,
         bootstrap_servers: str,
         names: TopicNames,
         client_id: str,
-        transactional_id: str,
         *,
         transaction_timeout_s: float = 5.0,
         session_timeout_s: float = 10.0,
         extra: dict[str, str] | None = None,
     ) -> None:
-        base = base_config(bootstrap_servers, client_id, extra)
+        self._base = base_config(bootstrap_servers, client_id, extra)
         self._names = names
         self._transaction_timeout_s = transaction_timeout_s
-        self._admin = AdminClient(base)
+        self._admin = AdminClient(self._base)
         # Offsets come from the shard's state alone. A position out of range means lost records: an error, not a reset.
         reader = {
-            **base,
+            **self._base,
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
@@ -70,15 +57,42 @@ class KafkaShardLog:
                 "group.id": names.group("trigger"),
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": int(session_timeout_s * 1000),
-                "heartbeat.interval.ms": int(session_timeout_s * 1000 / 10),
+                "heartbeat.interval.ms": int(session_timeout_s * 1000 / 20),
             }
         )
-        self._reports = Consumer({**reader, "group.id": names.group("trigger-reports")})
+        self._reports = Consumer({**reader, "group.id": names.group("trigger-reports"), "enable.partition.eof": True})
+        # The true end: an uncommitted reader sees what an open transaction hides.
+        self._looker = Consumer({**reader, "group.id": f"{names.prefix}look", "isolation.level": "read_uncommitted"})
+        self._producer: Producer | None = None
+        self._news = Polled()
+        self._on_revoke: Callable[[set[int]], None] = lambda _: None
+        self.is_member = False
+        """An assignment has come, be it an empty one."""
+
+    def join(self, on_revoke: Callable[[set[int]], None]) -> None:
+        self._on_revoke = on_revoke
+        self._commands.subscribe(
+            [self._names.commands], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
+        for shard, (command, report) in starts.items():
+            partition = TopicPartition(self._names.commands, shard, command)
+            self._commands.seek(partition)
+            self._commands.resume([partition])
+            reports = TopicPartition(self._names.reports, shard, report)
+            if shard in {p.partition for p in self._reports.assignment()}:
+                self._reports.seek(reports)
+            else:
+                self._reports.incremental_assign([reports])
+
+    def renew(self, transactional_id: str) -> None:
+        # The former producer is only dropped: whatever it left open is fenced by the takeover that follows.
         self._producer = Producer(
             {
-                **base,
+                **self._base,
                 "transactional.id": transactional_id,
-                "transaction.timeout.ms": int(transaction_timeout_s * 1000),
+                "transaction.timeout.ms": int(self._transaction_timeout_s * 1000),
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
                 "compression.type": "lz4",
@@ -91,49 +105,32 @@ class KafkaShardLog:
                 "retry.backoff.max.ms": 10,
             }
         )
-        self._assigned: set[int] = set()
-        self._revoked = False
-
-    def join(self, shards: int, patience_s: float, keep_waiting: Any = None) -> None:
-        """Join the group, and return when all shards are assigned to this process; they stay paused.
-
-        Raises:
-            Refused: they were not within ``patience_s``: another trigger is alive.
-        """
-        self._commands.subscribe(
-            [self._names.commands], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
-        deadline = time.monotonic() + patience_s
-        while len(self._assigned) < shards:
-            self._raise_for(self._commands.poll(0.1))
-            if time.monotonic() > deadline or (keep_waiting is not None and not keep_waiting()):
-                missing = sorted(set(range(shards)) - self._assigned)
-                raise Refused(
-                    f"shards {missing} were not assigned to this trigger within {patience_s:.0f} s: another trigger of "
-                    "the cluster is alive. This version runs one trigger; stop the other, or this one"
-                )
-
-    def begin(self, starts: dict[int, tuple[int, int]]) -> None:
-        """Start the producer, and read commands and reports from these offsets on."""
         try:
             self._producer.init_transactions(ANSWER_S)
         except KafkaException as error:
             raise unavailable(error) from error
-        for shard, (command, _) in starts.items():
-            partition = TopicPartition(self._names.commands, shard, command)
-            self._commands.seek(partition)
-            self._commands.resume([partition])
-        self._reports.assign([TopicPartition(self._names.reports, s, report) for s, (_, report) in starts.items()])
 
     def poll(self, wait_s: float, commands_max: int, reports_max: int) -> Polled:
-        polled = Polled()
         # consume(n, t) waits for n messages or all of t; poll(t) returns with the first.
         first = self._commands.poll(wait_s)
         rest = self._commands.consume(commands_max, 0)
+        polled, self._news = self._news, Polled()
         polled.commands = [r for r in map(self._record, [first, *rest]) if r is not None]
-        polled.reports = [r for r in map(self._record, self._reports.consume(reports_max, 0)) if r is not None]
-        polled.revoked = self._revoked
+        for message in self._reports.consume(reports_max, 0):
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                # The reader's position: markers and aborted records count, records behind an open transaction do not.
+                shard, position = place(message)
+                polled.reports_seen[shard] = position
+            elif (record := self._record(message)) is not None:
+                polled.reports.append(record)
         return polled
+
+    def reports_end(self, shard: int) -> int:
+        try:
+            return self._looker.get_watermark_offsets(TopicPartition(self._names.reports, shard), timeout=ANSWER_S)[1]
+        except KafkaException as error:
+            raise unavailable(error) from error
 
     def pause(self, shard: int) -> None:
         self._commands.pause([TopicPartition(self._names.commands, shard)])
@@ -144,9 +141,11 @@ class KafkaShardLog:
     def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
         metadata = self._commands.consumer_group_metadata()
         if group_generation(metadata) == NO_GENERATION:
-            raise Refused("this trigger is not a member of its group; its transaction would commit unchecked")
+            raise TurnAborted("this trigger is not a member of its group; its transaction would commit unchecked")
         offsets = [TopicPartition(self._names.commands, turn.shard, turn.commands_offset) for turn in turns]
         assert all(offset.offset >= 0 for offset in offsets), "an invalid offset would let the transaction go unchecked"
+        producer = self._producer
+        assert producer is not None, "renew comes before the first commit"
         jobs_end: dict[int, int] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -154,35 +153,60 @@ class KafkaShardLog:
                 shard, offset = place(message)
                 jobs_end[shard] = max(jobs_end.get(shard, 0), offset + 1)
 
-        producer, prefix = self._producer, self._names.prefix
         try:
             producer.begin_transaction()
             for turn in turns:
                 for record in turn.records:
-                    self._produce(f"{prefix}{record.topic}", record)
+                    self._produce(producer, record)
                 for record in turn.jobs:
-                    self._produce(f"{prefix}{record.topic}", record, delivered)
+                    self._produce(producer, record, delivered)
             # Offsets after records: a successor's question for our offsets is then held until all of this is decided.
             producer.flush(self._transaction_timeout_s)
             producer.send_offsets_to_transaction(offsets, metadata, ANSWER_S)
-            producer.commit_transaction(ANSWER_S)
+            self._commit_transaction(producer)
         except KafkaException as error:
-            raise Refused(f"a turn was not committed: {unavailable(error)}") from error
+            raise self._aborted(producer, error.args[0]) from error
         for turn in turns:
             if turn.jobs and turn.shard not in jobs_end:
                 raise AssertionError(f"shard {turn.shard}: a committed turn has no offsets of its jobs records")
         return jobs_end
 
-    def _produce(self, topic: str, record: NewRecord, on_delivery: Any = None) -> None:
+    def _commit_transaction(self, producer: Producer) -> None:
+        """Commit, asking again while the answer is only late: the call goes on where it was."""
+        deadline = time.monotonic() + COMMIT_PATIENCE_S
         while True:
             try:
-                if on_delivery is None:
-                    self._producer.produce(topic, record.value, record.key, record.partition)
+                producer.commit_transaction(ANSWER_S)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _aborted(self, producer: Producer, error: KafkaError) -> TurnAborted | OwnershipLost:
+        """Abort a turn whose transaction failed, and say whether it may be sent again."""
+        told = f"a turn was not committed: {unavailable(error)}"
+        if error.txn_requires_abort() and error.code() in STALE_MEMBER:
+            try:
+                producer.abort_transaction(ANSWER_S)
+                return TurnAborted(told)
+            except KafkaException as second:
+                return OwnershipLost(f"{told}; nor could it be aborted: {unavailable(second)}")
+        return OwnershipLost(told)
+
+    def _produce(self, producer: Producer, record: NewRecord, on_delivery: Any = None) -> None:
+        topic = f"{self._names.prefix}{record.topic}"
+        while True:
+            try:
+                if record.timestamp is not None:
+                    milliseconds = record.timestamp // 1000
+                    producer.produce(topic, record.value, record.key, record.partition, timestamp=milliseconds)
+                elif on_delivery is None:
+                    producer.produce(topic, record.value, record.key, record.partition)
                 else:
-                    self._producer.produce(topic, record.value, record.key, record.partition, on_delivery)
+                    producer.produce(topic, record.value, record.key, record.partition, on_delivery)
                 return
             except BufferError:
-                self._producer.poll(0.05)
+                producer.poll(0.05)
 
     def trim(self, topic: str, shard: int, below: int, older_than: Micros) -> None:
         name = f"{self._names.prefix}{topic}"
@@ -197,8 +221,10 @@ class KafkaShardLog:
 
     def close(self, leave: bool) -> None:
         if leave:
+            # Calls ``on_revoke`` for what is still owned, so the successor finds it released.
             self._commands.close()
         self._reports.close()
+        self._looker.close()
 
     def _record(self, message: Message | None) -> LogRecord | None:
         if message is None or self._raise_for(message):
@@ -215,15 +241,28 @@ class KafkaShardLog:
         log.warning("the log does not answer", action="trigger.log_error", error=error.str())
         return True
 
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.is_member = True
         for partition in partitions:
             partition.offset = 0
         consumer.incremental_assign(partitions)
         # Nothing is read before the takeover has said from where.
         consumer.pause(partitions)
-        self._assigned |= {partition.partition for partition in partitions}
+        self._news.assigned |= {partition.partition for partition in partitions}
 
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if partitions:
-            self._revoked = True
-            self._assigned -= {partition.partition for partition in partitions}
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        shards = {partition.partition for partition in partitions}
+        if shards:
+            self._on_revoke(shards)
+            self._let_go(shards)
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        shards = {partition.partition for partition in partitions}
+        self._let_go(shards)
+        self._news.lost |= shards
+
+    def _let_go(self, shards: set[int]) -> None:
+        self._news.assigned -= shards
+        reports = [p for p in self._reports.assignment() if p.partition in shards]
+        if reports:
+            self._reports.incremental_unassign(reports)

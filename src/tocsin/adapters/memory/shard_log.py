@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import OwnershipLost, TurnAborted
 from tocsin.domain.instants import Micros
 from tocsin.ports.clock import Clock
 from tocsin.ports.shard_log import (
@@ -40,12 +40,12 @@ class MemoryLog:
         self._ends: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._starts: defaultdict[tuple[str, int], int] = defaultdict(int)
 
-    def append(self, topic: str, partition: int, key: str, value: bytes | None) -> int:
-        """Append one record and return its offset."""
+    def append(self, topic: str, partition: int, key: str, value: bytes | None, timestamp: Micros | None = None) -> int:
+        """Append one record and return its offset; its timestamp is now unless one is given."""
         place = (topic, partition)
         offset = self._ends[place]
         # A broker keeps milliseconds.
-        timestamp = self.clock.now() // 1000 * 1000
+        timestamp = (self.clock.now() if timestamp is None else timestamp) // 1000 * 1000
         self._records[place].append(LogRecord(partition, offset, timestamp, key.encode(), value))
         self._ends[place] = offset + 1
         return offset
@@ -74,27 +74,70 @@ class MemoryLog:
 
 
 class MemoryShardLog:
-    """Fulfils ``ports.shard_log.ShardLog``."""
+    """Fulfils ``ports.shard_log.ShardLog``. The shards that it owns are said by ``assign``, ``revoke`` and ``lose``."""
 
     def __init__(self, log: MemoryLog, owner: str) -> None:
         self._log = log
         self._owner = owner
-        log.generation += 1
         self._generation = log.generation
         self._positions: dict[tuple[str, int], int] = {}
         self._paused: set[int] = set()
-        self.revoked = False
+        self._news = Polled()
+        self._on_revoke: Callable[[set[int]], None] = lambda _: None
+        self.fail_next: Exception | None = None
+        """Raised by the next commit instead of committing."""
 
-    def begin(self, starts: dict[int, tuple[int, int]]) -> None:
-        """Read from these commands and reports on."""
+    def join(self, on_revoke: Callable[[set[int]], None]) -> None:
+        self._on_revoke = on_revoke
+
+    def assign(self, shards: Iterable[int]) -> None:
+        """Give shards to this member; the group's generation goes on."""
+        self.rejoin()
+        self._news.assigned |= set(shards)
+
+    def rejoin(self) -> None:
+        """Take part in the next generation, as members that stay do."""
+        self._log.generation += 1
+        self._generation = self._log.generation
+
+    def follow(self) -> None:
+        """Learn of the present generation without beginning another."""
+        self._generation = self._log.generation
+
+    def revoke(self, shards: Iterable[int]) -> None:
+        """Take shards away politely."""
+        self._on_revoke(set(shards))
+        self._forget(shards)
+
+    def lose(self, shards: Iterable[int]) -> None:
+        """Take shards away without a word."""
+        self._forget(shards)
+        self._news.lost |= set(shards)
+
+    def _forget(self, shards: Iterable[int]) -> None:
+        for shard in shards:
+            self._positions.pop((COMMANDS, shard), None)
+            self._positions.pop((REPORTS, shard), None)
+            self._news.assigned.discard(shard)
+
+    def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
         for shard, (command, report) in starts.items():
             self._positions[COMMANDS, shard] = command
             self._positions[REPORTS, shard] = report
 
+    def renew(self, transactional_id: str) -> None:
+        self._owner = transactional_id
+
+    def reports_end(self, shard: int) -> int:
+        return self._log.end(REPORTS, shard)
+
     def poll(self, wait_s: float, commands_max: int, reports_max: int) -> Polled:
-        polled = Polled(revoked=self.revoked)
+        polled, self._news = self._news, Polled()
         polled.commands = self._take(COMMANDS, commands_max)
         polled.reports = self._take(REPORTS, reports_max)
+        for (topic, shard), position in self._positions.items():
+            if topic == REPORTS and not self._log.read(REPORTS, shard, position):
+                polled.reports_seen[shard] = self._log.end(REPORTS, shard)
         return polled
 
     def pause(self, shard: int) -> None:
@@ -104,15 +147,18 @@ class MemoryShardLog:
         self._paused.discard(shard)
 
     def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
+        if self.fail_next is not None:
+            error, self.fail_next = self.fail_next, None
+            raise error
         if self._owner in self._log.fenced:
-            raise Refused("a turn was not committed: a successor fenced this owner")
+            raise OwnershipLost("a turn was not committed: a successor fenced this owner")
         if self._log.check_generations and self._generation != self._log.generation:
-            raise Refused("a turn was not committed: this owner's generation is over")
+            raise TurnAborted("a turn was not committed: this owner's generation is over")
         jobs_end: dict[int, int] = {}
         touched: set[tuple[str, int]] = set()
         for turn in turns:
             for record in [*turn.records, *turn.jobs]:
-                offset = self._log.append(record.topic, record.partition, record.key, record.value)
+                offset = self._log.append(record.topic, record.partition, record.key, record.value, record.timestamp)
                 touched.add((record.topic, record.partition))
                 if record.topic == JOBS:
                     jobs_end[turn.shard] = offset + 1

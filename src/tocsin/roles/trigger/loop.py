@@ -1,28 +1,35 @@
 """The owner's loop: poll, step every shard, commit once, then write.
 
 It decides nothing: that is the engine's. It has no clock, thread or sleep of its own, so it can be stepped from
-outside. Any sign that the process may have lost a shard ends it; its successor starts from the log.
+outside. Memory is never kept over a doubt: a lost shard, a fence or a commit of unknown outcome means that everything
+is restored from the log, under a new transactional id; the group is not left for that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import OwnershipLost, TurnAborted
 from tocsin.domain.instants import DAY, SECOND, Micros
 from tocsin.engine.effects import Step
-from tocsin.engine.shard_engine import ShardEngine
+from tocsin.engine.fleet_watch import FleetWatch
+from tocsin.engine.shard_engine import Arrivals, ShardEngine
 from tocsin.ports.clock import Clock
 from tocsin.ports.meters import TriggerMeter
 from tocsin.ports.schedule_store import Completion, ScheduleStore
-from tocsin.ports.shard_log import COMMANDS, REPORTS, LogRecord, ShardLog
+from tocsin.ports.shard_log import COMMANDS, REPORTS, LogRecord, Polled, ShardLog
 from tocsin.roles.trigger.takeover import Restored
 
 log = structlog.get_logger()
 
+Restore = Callable[[Sequence[int], str], dict[int, tuple[ShardEngine, Restored]]]
+
 TRIM_EVERY: Micros = 3_600 * SECOND
+FENCED_PAUSE: Micros = SECOND
+"""Twice the period of the group's heartbeats: time to learn that shards are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,63 +59,188 @@ class Arrived:
     commands: list[LogRecord] = field(default_factory=list)
     reports: list[LogRecord] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
+    reports_seen: int = 0
 
 
 class TriggerLoop:
-    """Drives the engines of all shards that this process owns."""
+    """Drives the engines of the shards that this process owns, and takes over those that come.
+
+    Args:
+        shard_log: the log.
+        store: the schedule index.
+        restore: fences the predecessors of shards and makes engines of what they left; the new owner is its argument.
+        new_owner: makes a transactional id that was never used.
+        fleet: tells which holders of leases are gone.
+        clock, meter, limits: see there.
+    """
 
     def __init__(
         self,
-        engines: dict[int, ShardEngine],
         shard_log: ShardLog,
         store: ScheduleStore,
+        restore: Restore,
+        new_owner: Callable[[], str],
+        fleet: FleetWatch,
         clock: Clock,
         meter: TriggerMeter,
         limits: LoopLimits,
     ) -> None:
-        self._engines = engines
         self._log = shard_log
         self._store = store
+        self._restore = restore
+        self._new_owner = new_owner
+        self._fleet = fleet
         self._clock = clock
         self._meter = meter
         self._limits = limits
+        self._engines: dict[int, ShardEngine] = {}
+        self._owned: set[int] = set()
+        """Shards that the group gave to this process; those without an engine are restored next."""
+        self._unsent: dict[int, Step] = {}
+        """Steps whose turn was aborted; they are sent again, unchanged, before anything else is decided."""
+        self._arrived: dict[int, Arrived] = {}
+        self._reports_ends: dict[int, int] = {}
         self._paused: set[int] = set()
         self._trimmed_at = clock.now()
         self._wait_s = 0.0
-        meter.owned(len(engines))
+        self._not_before: Micros = 0
+        self._owner = ""
 
-    def adopt(self, restored: dict[int, Restored]) -> None:
-        """Begin the writes that the predecessors may not have finished. Called once, before the first turn."""
-        for shard, legacy in restored.items():
-            writes = self._engines[shard].adopt_jobs(legacy.jobs, legacy.jobs_end)
-            self._store.begin_writes(shard, 0, writes)
+    @property
+    def engines(self) -> Mapping[int, ShardEngine]:
+        """The shards that are owned and restored."""
+        return self._engines
+
+    def join(self) -> None:
+        """Join the group; shards come with later turns."""
+        self._start_over()
+        self._log.join(self._release)
 
     def turn(self) -> None:
         """Do one turn.
 
         Raises:
-            Refused: the process must end; nothing in its memory counts any more.
+            Refused, StateGap, Undecodable: a shard cannot be taken over; the process must not go on.
+            Unavailable: log or store did not answer during a takeover.
         """
         polled = self._log.poll(self._wait_s, self._limits.commands_max, self._limits.reports_max)
-        if polled.revoked:
-            raise Refused("partitions were revoked from this trigger; a successor takes over from the log")
-        arrived: dict[int, Arrived] = {shard: Arrived() for shard in self._engines}
+        self._note_assignment(polled)
+        self._keep(polled)
+        try:
+            self._take_over()
+            self._send_again()
+            self._step_all()
+        except OwnershipLost as error:
+            log.warning(str(error), action="trigger.starts_over")
+            self._start_over()
+            # A fence may mean that the group has long given our shards to others. Let it speak first: taking over at
+            # once would fence the rightful owner in turn.
+            self._not_before = self._clock.now() + FENCED_PAUSE
+        except TurnAborted as error:
+            # What was polled for these shards is in the steps that are kept; the group will say what stays ours.
+            log.info(str(error), action="trigger.turn_aborted")
+        self._hold_back()
+
+    def _note_assignment(self, polled: Polled) -> None:
+        if polled.lost:
+            log.warning("shards were lost", action="trigger.lost", shards=sorted(polled.lost))
+            self._owned -= polled.lost
+            # Somebody else may have fenced us, and a stale commit must not be able to land: all begins anew.
+            self._start_over()
+        self._owned |= polled.assigned
+
+    def _take_over(self) -> None:
+        """Restore the shards that came. A restore belongs to one assignment: it is done before the next poll."""
+        new = sorted(self._owned - set(self._engines))
+        if not new or self._clock.now() < self._not_before:
+            return
+        restored = self._restore(new, self._owner)
+        for shard, (engine, legacy) in restored.items():
+            self._engines[shard] = engine
+            self._store.begin_writes(shard, 0, engine.adopt_jobs(legacy.jobs, legacy.jobs_end))
+        self._log.begin({s: (e.state.commands_offset, e.state.reports_offset) for s, (e, _) in restored.items()})
+        self._meter.owned(len(self._engines))
+
+    def _release(self, shards: set[int]) -> None:
+        """Give shards up in peace: called from within a poll, while they may still be committed."""
+        going = {shard: self._engines[shard] for shard in shards if shard in self._engines}
+        released = {
+            shard: engine.release(self._clock.now()) for shard, engine in going.items() if shard not in self._unsent
+        }
+        try:
+            if released:
+                self._log.commit([going[shard].turn(step) for shard, step in released.items()])
+        except (TurnAborted, OwnershipLost) as error:
+            # The successor fences us instead; that costs it a second, and us another start.
+            log.warning(str(error), action="trigger.release_failed", shards=sorted(released))
+        for shard in shards:
+            self._owned.discard(shard)
+            self._drop(shard)
+        self._meter.owned(len(self._engines))
+        log.info("gave shards up", action="trigger.released", shards=sorted(shards))
+
+    def _drop(self, shard: int) -> None:
+        self._engines.pop(shard, None)
+        self._unsent.pop(shard, None)
+        self._arrived.pop(shard, None)
+        self._reports_ends.pop(shard, None)
+        self._paused.discard(shard)
+        self._store.forget(shard)
+
+    def _start_over(self) -> None:
+        """Forget everything, and begin again from the log under a new transactional id; the group is not left."""
+        for shard in list(self._engines):
+            self._drop(shard)
+        self._owner = self._new_owner()
+        self._log.renew(self._owner)
+        self._meter.owned(0)
+
+    def _send_again(self) -> None:
+        """Commit the turns that were aborted, unchanged, before anything else is decided."""
+        if self._unsent:
+            self._commit(self._unsent)
+
+    def _keep(self, polled: Polled) -> None:
+        """Keep what was polled until it is stepped: a turn that must be sent again comes first."""
         for record in polled.commands:
-            arrived[record.partition].commands.append(record)
+            if record.partition in self._engines:
+                self._arrived.setdefault(record.partition, Arrived()).commands.append(record)
         for record in polled.reports:
-            arrived[record.partition].reports.append(record)
+            if record.partition in self._engines:
+                self._arrived.setdefault(record.partition, Arrived()).reports.append(record)
+        for shard, offset in polled.reports_seen.items():
+            if shard in self._engines:
+                self._arrived.setdefault(shard, Arrived()).reports_seen = offset
+
+    def _step_all(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        for shard in self._engines:
+            arrived.setdefault(shard, Arrived())
         for completion in self._store.completed(self._limits.completions_max):
-            arrived[completion.shard].completions.append(completion)
+            if completion.shard in arrived:
+                arrived[completion.shard].completions.append(completion)
         now = self._clock.now()
+        silent = self._fleet.silent({holder for engine in self._engines.values() for holder in engine.holders()})
         steps = {
-            shard: engine.step(now, arrived[shard].commands, arrived[shard].reports, arrived[shard].completions)
+            shard: engine.step(
+                now,
+                Arrivals(
+                    arrived[shard].commands,
+                    arrived[shard].reports,
+                    arrived[shard].completions,
+                    self._reports_ends.pop(shard, None),
+                    arrived[shard].reports_seen,
+                    silent,
+                ),
+            )
             for shard, engine in self._engines.items()
         }
-        self._commit({shard: step for shard, step in steps.items() if step.turn})
-        committed_at = self._clock.now()
         self._ask_store(steps)
-        self._hold_back()
-        self._measure(now, committed_at, steps)
+        self._commit({shard: step for shard, step in steps.items() if step.turn})
+        for shard, step in steps.items():
+            if step.ask_reports_end:
+                self._reports_ends[shard] = self._log.reports_end(shard)
+        self._measure(now, self._clock.now(), steps)
         self._wait_s = self._wait(now, steps)
 
     def trim(self) -> None:
@@ -123,13 +255,19 @@ class TriggerLoop:
             self._log.trim(REPORTS, shard, engine.state.reports_offset, older_than)
 
     def _commit(self, steps: dict[int, Step]) -> None:
-        """Commit first, index after: the store only ever learns of what is decided for good."""
+        """Commit first, index after: the store only ever learns of what is decided for good.
+
+        Raises:
+            TurnAborted: the steps are kept, to be sent again.
+        """
         if not steps:
             return
+        self._unsent = dict(steps)
         jobs_ends = self._log.commit([self._engines[shard].turn(step) for shard, step in steps.items()])
+        self._unsent = {}
         for shard, step in steps.items():
             writes = self._engines[shard].committed(step, jobs_ends.get(shard))
-            if step.snapshots:
+            if writes or step.jobs:
                 self._store.begin_writes(shard, step.number, writes)
 
     def _ask_store(self, steps: dict[int, Step]) -> None:

@@ -18,8 +18,11 @@ from tocsin.domain.entries import Place
 from tocsin.domain.errors import Refused, StateGap
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job
+from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.restore import restore
+from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.engine.shard_state import ShardState
+from tocsin.ports.clock import Clock
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.takeover import JobsTail, Takeover
 
@@ -44,6 +47,33 @@ class ClusterFacts:
 
     epoch: int
     shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restorer:
+    """Makes engines of what predecessors left; called with the shards, and the transactional id of the new owner.
+
+    Attributes:
+        takeover: reads the legacy.
+        codec, lanes, limits, outcome_partitions: what engines need.
+        facts: of the cluster.
+        clock: tells where a shard begins that never ran.
+    """
+
+    takeover: Takeover
+    codec: RecordCodec
+    facts: ClusterFacts
+    lanes: Lanes
+    limits: EngineLimits
+    outcome_partitions: int
+    clock: Clock
+
+    def __call__(self, shards: Sequence[int], owner: str) -> dict[int, tuple[ShardEngine, Restored]]:
+        restored = take_over(self.takeover, shards, self.codec, self.facts, self.clock.now())
+        return {shard: (self._engine(legacy, owner), legacy) for shard, legacy in restored.items()}
+
+    def _engine(self, legacy: Restored, owner: str) -> ShardEngine:
+        return ShardEngine(legacy.state, owner, self.codec, self.lanes, self.limits, self.outcome_partitions)
 
 
 def take_over(
@@ -96,7 +126,8 @@ def _check(takeover: Takeover, shard: int, state: ShardState | None, facts: Clus
     if state is None:
         if takeover.has_run(shard):
             raise StateGap(shard, "it has run before, but its log of states is empty; restore the topic")
-        state = ShardState(shard, facts.epoch, facts.shards, Place.before(now + 1))
+        start = Place.before(now + 1)
+        state = ShardState(shard, facts.epoch, facts.shards, start, successors_upto=start)
     if (state.shards, state.epoch) != (facts.shards, facts.epoch):
         raise Refused(
             f"shard {shard} was written by a cluster of {state.shards} shards, epoch {state.epoch}; this one has "

@@ -1,0 +1,124 @@
+"""Dispatches executions: the first time when they are due, again after a failure or a loss.
+
+Every source of fires passes here, so that one policy of overlap decides them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tocsin.domain.entries import Entry
+from tocsin.domain.executions import ExecutionEvent, ExecutionState, dispatch_key
+from tocsin.domain.ids import execution_id as make_execution_id
+from tocsin.domain.ids import parse_execution_id
+from tocsin.domain.instants import Micros
+from tocsin.domain.policies import Overlap
+from tocsin.domain.shard_records import Active, Phase
+from tocsin.domain.sharding import lane_partition
+from tocsin.engine.actives import Actives
+from tocsin.engine.effects import Step
+from tocsin.ports.codec import ExecutionCodec
+from tocsin.ports.shard_log import EVENTS, NewRecord, executions
+
+DEFAULT_LANE = "default"
+LANE_OF_TARGET = {"message": "message"}
+"""Lanes by the type of the target; all others go to the default lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """How executions are spread: partitions of each lane, and how many of them serve one tenant."""
+
+    partitions: Mapping[str, int]
+    tenant_spread: int = 8
+
+
+def lane_of(target_type: str) -> str:
+    """Return the lane of a target of this type."""
+    return LANE_OF_TARGET.get(target_type, DEFAULT_LANE)
+
+
+class DispatchDesk:
+    """The dispatches of one shard."""
+
+    def __init__(self, shard: int, actives: Actives, codec: ExecutionCodec, lanes: Lanes) -> None:
+        self._shard = shard
+        self._actives = actives
+        self._codec = codec
+        self._lanes = lanes
+        self._topics = {lane: executions(lane) for lane in lanes.partitions}
+
+    def admits(self, job_id: str, overlap: Overlap) -> bool:
+        """Tell whether an execution of a job may start now."""
+        return overlap is Overlap.ALLOW or not self._actives.has_job(job_id)
+
+    def fire(
+        self, step: Step, stamp: bytes, tenant_id: str, job_id: str, execution_id: str, lane: str, execution: bytes
+    ) -> int:
+        """Dispatch an execution for the first time; return the size of its record."""
+        value = self._codec.restamp(execution, stamp)
+        self._publish(step, tenant_id, job_id, execution_id, lane, 1, value)
+        step.dispatched.append(value)
+        self._actives.put(execution_id, Active(value, step.now))
+        return len(value)
+
+    def skip(
+        self, step: Step, execution: bytes, stamp: bytes, reason: str, *, upto: Micros = 0, count: int = 1
+    ) -> None:
+        """Publish that an occurrence, or a range that begins with it, is not run."""
+        value = self._codec.restamp(execution, stamp)
+        head, head_bytes = self._codec.split_head(value)
+        event = ExecutionEvent(
+            head,
+            ExecutionState.SKIPPED,
+            step.now,
+            step.now,
+            reason=reason,
+            skipped_upto=upto or None,
+            skipped_count=count,
+        )
+        record = self._codec.encode_event(head_bytes, event)
+        step.records.append(NewRecord(EVENTS, self._shard, head.execution_id, record))
+        step.tally.completed["SKIPPED"] = step.tally.completed.get("SKIPPED", 0) + count
+        step.turn = True
+
+    def skip_range(self, step: Step, entry: Entry, stamp: bytes, first: Micros, upto: Micros, count: int) -> None:
+        """Publish that a range of a job's occurrences is not run, because a late one runs for all of them."""
+        head, _ = self._codec.split_head(entry.execution)
+        created_version = parse_execution_id(entry.execution_id).created_version
+        execution_id = make_execution_id(entry.job_id, created_version, first)
+        head = head._replace(execution_id=execution_id, scheduled_for=first, due_at=first)
+        self.skip(step, self._codec.rehead(entry.execution, head), stamp, "missed", upto=upto, count=count)
+
+    def release(self, step: Step, limit: int) -> int:
+        """Dispatch again what waited long enough, up to ``limit``; return how many."""
+        due = self._actives.due(step.now, Phase.WAITING, limit)
+        for execution_id in due:
+            self._dispatch_again(step, execution_id)
+        return len(due)
+
+    def change(self, step: Step, execution_id: str, one: Active) -> None:
+        """Change what is known of an execution, so that it lasts."""
+        self._actives.put(execution_id, one)
+        step.changed[execution_id] = one
+        step.turn = True
+
+    def _dispatch_again(self, step: Step, execution_id: str) -> None:
+        waiting = self._actives.get(execution_id)
+        assert waiting is not None, "timers of ended executions are dropped"
+        stamp = self._codec.stamp(waiting.next_attempt, step.number, waiting.next_losses)
+        value = self._codec.restamp(waiting.execution, stamp)
+        decoded = self._codec.decode_execution(value)
+        head = decoded.head
+        lane = lane_of(decoded.target.type)
+        self._publish(step, head.tenant_id, head.job_id, execution_id, lane, head.attempt, value)
+        step.tally.redelivered += head.losses > 0
+        self.change(step, execution_id, Active(value, step.now, returns=waiting.returns))
+
+    def _publish(
+        self, step: Step, tenant_id: str, job_id: str, execution_id: str, lane: str, attempt: int, value: bytes
+    ) -> None:
+        partition = lane_partition(tenant_id, job_id, self._lanes.partitions[lane], self._lanes.tenant_spread)
+        key = dispatch_key(tenant_id, execution_id, attempt, step.number)
+        step.records.append(NewRecord(self._topics[lane], partition, key, value))

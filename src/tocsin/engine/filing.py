@@ -1,0 +1,120 @@
+"""Filing: how a job's snapshot and its index row get into a step, and where on the time line a row may stand.
+
+Nothing is filed at or before the cursor, which says that all up to it is decided.
+"""
+
+from __future__ import annotations
+
+from tocsin.domain import ids
+from tocsin.domain.entries import Entry, EntryKey, Place
+from tocsin.domain.executions import AttemptHead
+from tocsin.domain.firing import FiringPlan, plan_of, plan_text
+from tocsin.domain.instants import Micros
+from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.shard_records import Void
+from tocsin.engine.dispatch_desk import lane_of
+from tocsin.engine.effects import Step
+from tocsin.engine.outbox import Outbox
+from tocsin.engine.shard_state import ShardState
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.schedule_store import JobRow
+from tocsin.ports.shard_log import JOBS, NewRecord
+
+
+class Filing:
+    """Files for one shard."""
+
+    def __init__(self, state: ShardState, outbox: Outbox, codec: RecordCodec) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._codec = codec
+
+    def plan(self, job: Job) -> FiringPlan:
+        """Return how a job recurs."""
+        return plan_of(plan_text(job.definition, job.job_id, job.created_at))
+
+    def late_or_on_time(self, job_id: str, version: int, scheduled_for: Micros) -> EntryKey:
+        """Return the key of a one-off or first occurrence: at its time, or just past the cursor if that is decided."""
+        cursor = self._state.cursor
+        on_time = Place(scheduled_for, job_id, scheduled_for) > cursor
+        return EntryKey(scheduled_for if on_time else cursor.run_at + 1, job_id, version, scheduled_for)
+
+    def next_key(self, job: Job, command_at: Micros) -> EntryKey | None:
+        """Return the key of a recurring job's first occurrence past the cursor and the command, or None."""
+        plan, cursor = self.plan(job), self._state.cursor
+        scheduled_for = plan.next_after(max(command_at, cursor.run_at - 1))
+        while scheduled_for is not None and Place(scheduled_for, job.job_id, scheduled_for) <= cursor:
+            scheduled_for = plan.next_after(scheduled_for)
+        if scheduled_for is None:
+            return None
+        return EntryKey(scheduled_for, job.job_id, job.version, scheduled_for)
+
+    def entry_of(self, job: Job, key: EntryKey) -> Entry:
+        """Return the index row of a job's occurrence, with its execution ready to be sent."""
+        execution_id = ids.execution_id(job.job_id, job.created_version, key.scheduled_for)
+        head = AttemptHead(1, 0, 0, execution_id, job.job_id, job.tenant_id, key.version, key.scheduled_for, key.run_at)
+        target = job.definition.target
+        execution = self._codec.encode_execution(head, target, job.definition.retry)
+        return Entry(
+            key.run_at,
+            job.job_id,
+            key.scheduled_for,
+            key.version,
+            execution_id,
+            job.tenant_id,
+            lane_of(target.type),
+            execution,
+            plan_text(job.definition, job.job_id, job.created_at),
+        )
+
+    def file(self, step: Step, job: Job, former: Job | None = None) -> bytes:
+        """Put a job's new snapshot into a step, with its row, and shadow the rows of the former one.
+
+        Returns:
+            The encoded snapshot.
+        """
+        snapshot = self._codec.encode_job(job)
+        step.jobs.append(NewRecord(JOBS, self._state.shard, job.job_id, snapshot))
+        step.snapshots.append(job)
+        step.deletes.extend(job.replaced)
+        deleted = job.state is JobState.DELETED
+        step.job_rows.append(JobRow(job.job_id, job.version, None if deleted else snapshot))
+        if job.entry is not None:
+            step.inserts.append(self.entry_of(job, job.entry))
+        if former is not None:
+            self._shadow(step, job, former)
+        self._outbox.file(step.number, job)
+        return snapshot
+
+    def replaced_by_next(self, former: Job) -> tuple[EntryKey, ...]:
+        """Return the rows of a snapshot that the next one replaces and that are not known to be deleted."""
+        present = self.present_key(former)
+        return former.replaced + ((present,) if present is not None else ())
+
+    def present_key(self, job: Job) -> EntryKey | None:
+        """Return the key of a job's one row past the cursor, or None where it has none.
+
+        A recurring job's rows follow from its schedule: the present one is the first past the cursor, or the one that
+        was named.
+        """
+        entry, cursor = job.entry, self._state.cursor
+        if entry is None or entry.place > cursor:
+            return entry
+        named = self._state.named.get(job.job_id)
+        scheduled_for = (
+            named.scheduled_for if named else self.plan(job).next_after(max(entry.scheduled_for, cursor.run_at - 1))
+        )
+        while scheduled_for is not None and Place(scheduled_for, job.job_id, scheduled_for) <= cursor:
+            scheduled_for = self.plan(job).next_after(scheduled_for)
+        if scheduled_for is None:
+            return None
+        return EntryKey(scheduled_for, job.job_id, entry.version, scheduled_for)
+
+    def _shadow(self, step: Step, job: Job, former: Job) -> None:
+        """Leave a void: rows, wheel entries, re-derived successors and names of an older version do not count."""
+        present = self.present_key(former)
+        until = present.place if present is not None else self._state.cursor
+        void = Void(job.job_id, job.version, until)
+        self._state.voids[job.job_id] = void
+        self._state.named.pop(job.job_id, None)
+        step.voids.append(void)

@@ -1,0 +1,79 @@
+"""Which processes are gone, judged by the broker's time alone.
+
+A process is silent when for 30 s of broker time, in which our own beats came back at most 10 s apart, none of its beats
+did. A new start under the same name shortens that to 10 s; a process that said goodbye is gone at once. So a trigger
+that is itself cut off, or a holder whose clock is wrong, condemns nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tocsin.domain.instants import SECOND, Micros
+from tocsin.ports.fleet_log import SeenBeat
+
+SILENCE: Final[Micros] = 30 * SECOND
+SILENCE_OF_RESTARTED: Final[Micros] = 10 * SECOND
+STEADY_GAP: Final[Micros] = 10 * SECOND
+"""Our own beats must come back at most so far apart for a silence to count."""
+
+
+@dataclass(slots=True)
+class _Process:
+    name: str
+    first_seen: Micros
+    last_seen: Micros
+    stopped: bool
+
+
+class FleetWatch:
+    """What one trigger has seen of the fleet."""
+
+    def __init__(self, own_process_id: str) -> None:
+        self._own = own_process_id
+        self._processes: dict[str, _Process] = {}
+        self._latest_start: dict[str, Micros] = {}
+        """By name: when the latest process of that name was first seen."""
+        self._now: Micros | None = None
+        """Broker time, as our own latest beat says."""
+        self._steady_since: Micros = 0
+
+    def take(self, beats: Iterable[SeenBeat]) -> None:
+        """Take in beats in the order of the log."""
+        for beat in beats:
+            self._see(beat)
+
+    def silent(self, holders: Iterable[str]) -> frozenset[str]:
+        """Return those of the holders that are gone."""
+        return frozenset(holder for holder in holders if self._is_silent(holder))
+
+    def processes(self) -> dict[str, tuple[str, Micros, bool]]:
+        """Return name, last beat and whether it stopped, by process."""
+        return {key: (p.name, p.last_seen, p.stopped) for key, p in self._processes.items()}
+
+    def _see(self, beat: SeenBeat) -> None:
+        heartbeat, at = beat
+        known = self._processes.get(heartbeat.process_id)
+        if known is None:
+            self._processes[heartbeat.process_id] = _Process(heartbeat.name, at, at, heartbeat.stopped)
+            self._latest_start[heartbeat.name] = at
+        else:
+            known.last_seen = at
+            known.stopped = known.stopped or heartbeat.stopped
+        if heartbeat.process_id == self._own:
+            if self._now is None or at - self._now > STEADY_GAP:
+                self._steady_since = at
+            self._now = at
+
+    def _is_silent(self, holder: str) -> bool:
+        if self._now is None:
+            return False
+        known = self._processes.get(holder)
+        if known is not None and known.stopped:
+            return True
+        last_seen = known.last_seen if known is not None else 0
+        restarted = known is not None and self._latest_start.get(known.name, 0) > known.last_seen
+        patience = SILENCE_OF_RESTARTED if restarted else SILENCE
+        return self._now - max(last_seen, self._steady_since) >= patience

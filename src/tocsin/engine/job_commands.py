@@ -1,0 +1,226 @@
+"""What each command does to a job. Everything that it leads to is put into the step.
+
+Editing a job never fires it: only occurrences after the edit follow the new schedule. Only commands make versions.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from tocsin.domain import ids
+from tocsin.domain.commands import Command, OutcomeDetail
+from tocsin.domain.definitions import JobDefinition, parse, to_mapping
+from tocsin.domain.entries import EntryKey
+from tocsin.domain.errors import Fault, InvalidInput
+from tocsin.domain.executions import AttemptHead
+from tocsin.domain.instants import Micros
+from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.schedules import Delay, Manual, RunAt, one_off_at
+from tocsin.engine.dispatch_desk import DispatchDesk, lane_of
+from tocsin.engine.effects import Step
+from tocsin.engine.filing import Filing
+from tocsin.engine.shard_state import ShardState
+from tocsin.ports.codec import RecordCodec
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command came to."""
+
+    accepted: bool
+    detail: OutcomeDetail
+    job: Job | None = None
+    snapshot: bytes | None = None
+    execution_id: str | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command whose shard, tenant and job id are checked.
+
+    Attributes:
+        job_id: in full.
+        version: the one that it makes.
+        at: timestamp of its record, µs.
+        command_id: the sender's, or the one that was derived.
+    """
+
+    command: Command
+    command_id: str
+    tenant_id: str
+    job_id: str
+    version: int
+    at: Micros
+
+
+class JobCommands:
+    """The rules of one shard's jobs."""
+
+    def __init__(self, state: ShardState, filing: Filing, dispatches: DispatchDesk, codec: RecordCodec) -> None:
+        self._state = state
+        self._filing = filing
+        self._dispatches = dispatches
+        self._codec = codec
+
+    def create(self, step: Step, order: Order, former: Job | None) -> Answer:
+        """Create a job, or find that it exists. ``former`` is what stands under its id, a deleted one included."""
+        definition = parse(order.command.definition or {})
+        body_hash = hash_of(definition)
+        replaced: tuple[EntryKey, ...] = ()
+        if former is not None and former.state is not JobState.DELETED:
+            if former.tenant_id == order.tenant_id and former.body_hash == body_hash:
+                return Answer(True, OutcomeDetail.EXISTED, former, self._codec.encode_job(former))
+            remedy = "use another id or key, or send the same body"
+            fault = Fault("job_id", order.job_id, "another job stands under this id or key", remedy)
+            return Answer(False, OutcomeDetail.CONFLICT, faults=(fault,))
+        if former is not None:
+            replaced = former.replaced
+        job = Job(
+            order.job_id,
+            order.tenant_id,
+            order.version,
+            order.version,
+            JobState.ACTIVE,
+            order.at,
+            order.at,
+            definition,
+            None,
+            replaced,
+            body_hash,
+        )
+        job = replace(job, entry=self._first_key(job, order))
+        return self._file(step, job, None, OutcomeDetail.CREATED)
+
+    def update(self, step: Step, order: Order, former: Job) -> Answer:
+        """Replace a job's definition; the occurrence at hand stays where the schedule is the same."""
+        definition = parse(order.command.definition or {})
+        if definition.idempotency_key not in (None, former.definition.idempotency_key):
+            remedy = "leave idempotency_key out of updates"
+            fault = Fault("definition.idempotency_key", "another key", "cannot be changed", remedy)
+            raise InvalidInput([fault])
+        definition = replace(definition, idempotency_key=former.definition.idempotency_key)
+        if definition == former.definition:
+            return self._unchanged(former)
+        job = self._next_version(order, former, definition=definition)
+        same_schedule = definition.schedule == former.definition.schedule
+        one_off = isinstance(definition.schedule, RunAt | Delay)
+        if one_off and self._has_fired(former) and not same_schedule:
+            remedy = "create another job"
+            fault = Fault(
+                "definition.schedule", "another time", "the job has fired, and cannot be given another time", remedy
+            )
+            return Answer(False, OutcomeDetail.FINISHED, faults=(fault,))
+        if former.state is JobState.PAUSED:
+            pending = former.pending if same_schedule else self._one_off_at(job, order)
+            return self._file(step, replace(job, pending=pending), former, OutcomeDetail.UPDATED)
+        if same_schedule and one_off:
+            entry = (
+                None if self._has_fired(former) or former.entry is None else former.entry._replace(version=job.version)
+            )
+        elif one_off:
+            entry = self._first_key(job, order)
+        else:
+            entry = self._filing.next_key(job, order.at)
+        return self._file(step, replace(job, entry=entry), former, OutcomeDetail.UPDATED)
+
+    def pause(self, step: Step, order: Order, former: Job) -> Answer:
+        """Stop a job's occurrences; what runs, and its retries, go on."""
+        if former.state is JobState.PAUSED:
+            return self._unchanged(former)
+        pending = None
+        if isinstance(former.definition.schedule, RunAt | Delay) and not self._has_fired(former):
+            pending = former.entry.scheduled_for if former.entry else None
+        job = self._next_version(
+            order, former, state=JobState.PAUSED, paused_reason=order.command.reason, pending=pending
+        )
+        return self._file(step, job, former, OutcomeDetail.PAUSED)
+
+    def resume(self, step: Step, order: Order, former: Job) -> Answer:
+        """Let a job's occurrences go on: the next one after now; a one-off whose time has passed fires late."""
+        if former.state is not JobState.PAUSED:
+            return self._unchanged(former)
+        job = self._next_version(order, former, state=JobState.ACTIVE, paused_reason=None, pending=None)
+        if former.pending is not None:
+            entry: EntryKey | None = self._filing.late_or_on_time(job.job_id, job.version, former.pending)
+        elif isinstance(job.definition.schedule, RunAt | Delay):
+            entry = None
+        else:
+            entry = self._filing.next_key(job, order.at)
+        return self._file(step, replace(job, entry=entry), former, OutcomeDetail.RESUMED)
+
+    def trigger(self, step: Step, order: Order, former: Job) -> Answer:
+        """Run a job now, under its overlap policy."""
+        if not self._dispatches.admits(former.job_id, former.definition.overlap):
+            remedy = "wait until it has ended, or set concurrency to allow"
+            fault = Fault("concurrency", former.definition.overlap, "an execution of the job is active", remedy)
+            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        execution_id = ids.triggered_execution_id(former.job_id, former.created_version, order.at, order.command_id)
+        head = AttemptHead(1, 0, 0, execution_id, former.job_id, former.tenant_id, former.version, order.at, order.at)
+        target = former.definition.target
+        execution = self._codec.encode_execution(head, target, former.definition.retry)
+        stamp = self._codec.stamp(1, step.number, 0)
+        lane = lane_of(target.type)
+        self._dispatches.fire(step, stamp, former.tenant_id, former.job_id, execution_id, lane, execution)
+        return Answer(True, OutcomeDetail.TRIGGERED, former, self._codec.encode_job(former), execution_id)
+
+    def delete(self, step: Step, order: Order, former: Job) -> Answer:
+        """Take a job back: its coming occurrences do not fire; what runs goes on."""
+        finished = isinstance(former.definition.schedule, RunAt | Delay) and self._has_fired(former)
+        job = self._next_version(order, former, state=JobState.DELETED, pending=None)
+        self._filing.file(step, job, former)
+        detail = OutcomeDetail.ALREADY_FIRED if finished else OutcomeDetail.PREVENTED
+        return Answer(True, detail, job)
+
+    def _next_version(self, order: Order, former: Job, **changes: object) -> Job:
+        base = replace(
+            former,
+            version=order.version,
+            updated_at=order.at,
+            entry=None,
+            replaced=self._filing.replaced_by_next(former),
+        )
+        return replace(base, **changes)  # type: ignore[arg-type]
+
+    def _has_fired(self, job: Job) -> bool:
+        """Tell whether a one-off's time line has passed it."""
+        if job.state is JobState.PAUSED:
+            return job.pending is None
+        return job.entry is None or job.entry.place <= self._state.cursor
+
+    def _first_key(self, job: Job, order: Order) -> EntryKey | None:
+        """Return where a new schedule begins: a create's first occurrence may be late, but is not lost."""
+        scheduled_for = self._one_off_at(job, order)
+        if scheduled_for is None:
+            scheduled_for = self._filing.plan(job).next_after(order.at)
+        if scheduled_for is None:
+            return None
+        return self._filing.late_or_on_time(job.job_id, job.version, scheduled_for)
+
+    def _one_off_at(self, job: Job, order: Order) -> Micros | None:
+        schedule = job.definition.schedule
+        if not isinstance(schedule, RunAt | Delay):
+            return None
+        try:
+            return one_off_at(schedule, order.at)
+        except ValueError as error:
+            raise InvalidInput([Fault("schedule.delay_s", "the delay", str(error), "give a shorter delay")]) from None
+
+    def _file(self, step: Step, job: Job, former: Job | None, detail: OutcomeDetail) -> Answer:
+        return Answer(True, detail, job, self._filing.file(step, job, former))
+
+    def _unchanged(self, job: Job) -> Answer:
+        return Answer(True, OutcomeDetail.UNCHANGED, job, self._codec.encode_job(job))
+
+
+def hash_of(definition: JobDefinition) -> str:
+    """Return a hash that tells whether two bodies ask for the same job."""
+    text = json.dumps(to_mapping(definition), sort_keys=True, ensure_ascii=False)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def fires_by_itself(job: Job) -> bool:
+    """Tell whether a job has a schedule."""
+    return not isinstance(job.definition.schedule, Manual)

@@ -1,0 +1,80 @@
+"""What the owner decides of leases without a report: their deadline has passed, or their holder is gone.
+
+A report may be in the log already, and not read yet. So a verdict is made in two steps: once it is due, the end of the
+shard's reports is asked for, as an uncommitted reader sees it; when everything below that end has been applied, and
+the lease still stands as it was, it is decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.domain.instants import Micros
+from tocsin.domain.shard_records import Phase
+from tocsin.engine.actives import Actives
+from tocsin.engine.effects import Step
+from tocsin.engine.report_desk import ReportDesk
+from tocsin.engine.shard_state import ShardState
+
+VERDICTS_MAX = 5_000
+"""How many leases are judged at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Docket:
+    """What is to be decided once the reports are read to ``end``; None: the end is asked for and not known yet."""
+
+    expired: tuple[tuple[str, Micros], ...]
+    lost: tuple[tuple[str, str], ...]
+    end: int | None = None
+
+
+class Verdicts:
+    """The pending verdicts of one shard; one docket at a time."""
+
+    def __init__(self, state: ShardState, actives: Actives, reports: ReportDesk) -> None:
+        self._state = state
+        self._actives = actives
+        self._reports = reports
+        self._docket: Docket | None = None
+
+    def decide(self, step: Step, reports_end: int | None, reports_seen: int, silent: frozenset[str]) -> None:
+        """Go on with the docket at hand, or open one where something is due."""
+        if self._docket is None:
+            self._open(step, silent)
+        elif self._docket.end is None:
+            if reports_end is None:
+                step.ask_reports_end = True
+            else:
+                self._docket = Docket(self._docket.expired, self._docket.lost, reports_end)
+        docket = self._docket
+        if docket is not None and docket.end is not None and self._read_upto(reports_seen) >= docket.end:
+            self._judge(step, docket)
+            self._docket = None
+
+    def _read_upto(self, reports_seen: int) -> int:
+        """Markers and aborted records leave no report to apply, so what was seen may be more than what was applied."""
+        return max(self._state.reports_offset, reports_seen)
+
+    def _open(self, step: Step, silent: frozenset[str]) -> None:
+        due = self._actives.due(step.now, Phase.LEASED, VERDICTS_MAX)
+        expired = []
+        for execution_id in due:
+            one = self._actives.get(execution_id)
+            assert one is not None, "timers of ended executions are dropped"
+            expired.append((execution_id, one.wake_at))
+            self._actives.wake_again(execution_id)
+        lost = [(execution_id, holder) for holder in sorted(silent) for execution_id in self._actives.held_by(holder)]
+        if expired or lost:
+            self._docket = Docket(tuple(expired), tuple(lost[:VERDICTS_MAX]))
+            step.ask_reports_end = True
+
+    def _judge(self, step: Step, docket: Docket) -> None:
+        for execution_id, holder in docket.lost:
+            one = self._actives.get(execution_id)
+            if one is not None and one.phase == Phase.LEASED and one.holder == holder:
+                self._reports.lose(step, execution_id)
+        for execution_id, wake_at in docket.expired:
+            one = self._actives.get(execution_id)
+            if one is not None and one.phase == Phase.LEASED and one.wake_at == wake_at:
+                self._reports.expire(step, execution_id)
