@@ -46,6 +46,11 @@ def is_made_job_id(job_id: str) -> bool:
     return _MADE_JOB_ID.fullmatch(job_id) is not None
 
 
+def job_made_at_ms(job_id: str) -> int | None:
+    """Return the milliseconds since the epoch at which tocsin made a job id, or None where it did not."""
+    return int(job_id[4:16], 16) if is_made_job_id(job_id) else None
+
+
 def full_job_id(tenant_id: str, job_id: str) -> str | None:
     """Return the id under which a job is kept, or None where the given one is no id, or another tenant's.
 

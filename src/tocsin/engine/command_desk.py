@@ -6,7 +6,7 @@ it: their order is the log's. One that came to the wrong shard is passed on, onc
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
@@ -18,6 +18,7 @@ from tocsin.domain.definitions import parse_tenant
 from tocsin.domain.errors import Fault, InvalidInput, Undecodable
 from tocsin.domain.fields import shown
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
+from tocsin.domain.instants import EARLIEST, LATEST, MILLISECOND, Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.sharding import shard_key, shard_of
 from tocsin.engine.effects import Step
@@ -30,6 +31,8 @@ from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, OUTCOMES, LogRecord, 
 LOOK_AHEAD: Final = 64
 """How many waiting commands are looked at for rows to read beforehand."""
 COMMAND_ID_CHARS_MAX: Final = 100
+FRESH_MS: Final = 600_000
+FRESH_IDS_MAX: Final = 100_000
 SHOWN_OUTCOME_CHARS: Final = 200
 
 
@@ -52,6 +55,47 @@ class Waiting:
     passed_to: int | None = None
     needs_row: bool = False
 
+    @property
+    def size(self) -> int:
+        """Bytes of the record's value."""
+        return len(self.record.value or b"")
+
+
+class FreshIds:
+    """Tells which made ids can have no job yet, so that creates go on while the store is away.
+
+    An id that tocsin makes carries its time. One that was made after this owner began, and not long before its
+    command, is new unless this owner has seen it; it remembers those. All others may be anybody's repetition.
+    """
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._after_ms: int | None = None
+
+    def is_new(self, job_id: str, at: Micros) -> bool:
+        """Tell whether no job can stand under an id whose create's record has this timestamp."""
+        at_ms = at // MILLISECOND
+        if self._after_ms is None:
+            # The first command that we see: whatever was made before it may have been seen by a predecessor.
+            self._after_ms = at_ms
+        made_ms = ids.job_made_at_ms(job_id)
+        return (
+            made_ms is not None
+            and self._after_ms < made_ms
+            and abs(at_ms - made_ms) <= FRESH_MS
+            and job_id not in self._seen
+        )
+
+    def remember(self, job_id: str) -> None:
+        """A job was created under a made id."""
+        made_ms = ids.job_made_at_ms(job_id)
+        if made_ms is None:
+            return
+        self._seen[job_id] = made_ms
+        if len(self._seen) > FRESH_IDS_MAX:
+            _, forgotten_ms = self._seen.popitem(last=False)
+            self._after_ms = max(self._after_ms or 0, forgotten_ms)
+
 
 class CommandDesk:
     """The commands of one shard: those that wait, and how each is decided."""
@@ -65,6 +109,8 @@ class CommandDesk:
         self._codec = codec
         self._outcome_partitions = outcome_partitions
         self._waiting: deque[Waiting] = deque()
+        self.bytes_waiting = 0
+        self._fresh = FreshIds()
         self._rows: dict[str, Job | None] = {}
         """Jobs as read from their rows, until a command concerns them."""
         self._reading: set[str] = set()
@@ -76,7 +122,9 @@ class CommandDesk:
         """Take a record in; it is decided when its turn comes. One already applied is ignored."""
         expected = self._waiting[-1].record.offset + 1 if self._waiting else self._state.commands_offset
         if record.offset >= expected:
-            self._waiting.append(self._read(record))
+            one = self._read(record)
+            self._waiting.append(one)
+            self.bytes_waiting += one.size
 
     def row_read(self, job_id: str, snapshot: bytes | None) -> None:
         """A job's row has been read."""
@@ -88,14 +136,17 @@ class CommandDesk:
                 # One damaged row must not stop the shard: its job is answered as unknown.
                 self._rows[job_id] = None
 
-    def apply(self, step: Step, limit: int) -> None:
-        """Decide waiting commands in order, up to ``limit`` or to the first that needs a row that is not there yet."""
+    def apply(self, step: Step, limit: int, bytes_max: int) -> None:
+        """Decide waiting commands in order, up to the bounds or to the first that needs a row that is not there yet."""
         applied = 0
-        while self._waiting and applied < limit:
+        room = bytes_max
+        while self._waiting and applied < limit and room > 0:
             one = self._waiting[0]
             if one.order is not None and one.needs_row and not self._is_known(one.order.job_id):
                 break
             self._waiting.popleft()
+            room -= one.size
+            self.bytes_waiting -= one.size
             self._decide(step, one)
             if one.order is not None:
                 self._rows.pop(one.order.job_id, None)
@@ -128,6 +179,11 @@ class CommandDesk:
             remedy = "send a JobCommand as JSON, or in Avro single-object encoding"
             return Waiting(record, Command("unknown"), faults=(Fault("", size, str(error), remedy),))
         try:
+            if not EARLIEST <= record.timestamp <= LATEST:
+                remedy = "produce with the present time as the record's timestamp"
+                raise InvalidInput(
+                    [Fault("", f"{record.timestamp} µs", "has a timestamp outside 1970 to 2199", remedy)]
+                )
             if command.kind not in CommandKind.__members__.values():
                 raise InvalidInput([_unknown_kind(command.kind)])
             tenant_id = parse_tenant(command.tenant_id)
@@ -141,8 +197,11 @@ class CommandDesk:
         )
         if owner != self._state.shard:
             return self._misplaced(record, order, owner)
-        needs_row = command.kind != CommandKind.CREATE or not ids.is_made_job_id(job_id)
-        return Waiting(record, command, order, needs_row=needs_row)
+        derived = command.job_id is None and ids.is_made_job_id(job_id)
+        is_new = command.kind == CommandKind.CREATE and (derived or self._fresh.is_new(job_id, record.timestamp))
+        if is_new:
+            self._fresh.remember(job_id)
+        return Waiting(record, command, order, needs_row=not is_new)
 
     def _misplaced(self, record: LogRecord, order: Order, owner: int) -> Waiting:
         command = replace(order.command, job_id=order.job_id, command_id=order.command_id)

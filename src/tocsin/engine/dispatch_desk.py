@@ -9,19 +9,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tocsin.domain.entries import Entry
+from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import ExecutionEvent, ExecutionState, dispatch_key
+from tocsin.domain.firing import plan_of
+from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.ids import execution_id as make_execution_id
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import Micros
 from tocsin.domain.policies import Overlap
+from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.sharding import lane_partition
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
-from tocsin.ports.codec import ExecutionCodec
-from tocsin.ports.shard_log import EVENTS, NewRecord, executions
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, NewRecord, executions
 
 DEFAULT_LANE = "default"
+INDEX = "schedule_index"
+"""What a dead letter names as the place of a damaged row."""
+SMALLEST_EXECUTION_BYTES = 20
+"""A fingerprint, a stamp and the empty fields behind it."""
 LANE_OF_TARGET = {"message": "message"}
 """Lanes by the type of the target; all others go to the default lane."""
 
@@ -42,7 +50,7 @@ def lane_of(target_type: str) -> str:
 class DispatchDesk:
     """The dispatches of one shard."""
 
-    def __init__(self, shard: int, actives: Actives, codec: ExecutionCodec, lanes: Lanes) -> None:
+    def __init__(self, shard: int, actives: Actives, codec: RecordCodec, lanes: Lanes) -> None:
         self._shard = shard
         self._actives = actives
         self._codec = codec
@@ -52,6 +60,31 @@ class DispatchDesk:
     def admits(self, job_id: str, overlap: Overlap) -> bool:
         """Tell whether an execution of a job may start now."""
         return overlap is Overlap.ALLOW or not self._actives.has_job(job_id)
+
+    def fault_of(self, entry: Entry) -> str | None:
+        """Tell what keeps a row from being fired; None where it is sound. A damaged row must not stop its shard."""
+        if entry.lane not in self._topics:
+            return f"its lane {entry.lane[:64]!r} is not one of this cluster's"
+        if len(entry.execution) < SMALLEST_EXECUTION_BYTES:
+            return "its execution is no record"
+        if entry.plan:
+            try:
+                plan_of(entry.plan)
+                self._codec.split_head(entry.execution)
+                parse_execution_id(entry.execution_id)
+            except (CronError, Undecodable, ValueError, TypeError, KeyError) as error:
+                return f"its schedule cannot be read: {type(error).__name__}: {error}"
+        return None
+
+    def set_aside(self, step: Step, entry: Entry, fault: str) -> None:
+        """Make a dead letter of a row that cannot be fired."""
+        letter = DeadLetter(
+            "entry", fault[:1000], step.now, INDEX, self._shard, 0, entry.execution[:DEAD_LETTER_BYTES_MAX],
+            entry.tenant_id, entry.job_id, entry.execution_id,
+        )  # fmt: skip
+        step.records.append(NewRecord(DEAD_LETTERS, self._shard, entry.job_id, self._codec.encode_dead_letter(letter)))
+        step.tally.dead_letters["entry"] = step.tally.dead_letters.get("entry", 0) + 1
+        step.turn = True
 
     def fire(
         self, step: Step, stamp: bytes, tenant_id: str, job_id: str, execution_id: str, lane: str, execution: bytes

@@ -7,7 +7,7 @@ that is itself cut off, or a holder whose clock is wrong, condemns nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,15 +39,21 @@ class FleetWatch:
         self._now: Micros | None = None
         """Broker time, as our own latest beat says."""
         self._steady_since: Micros = 0
+        self._asked: dict[str, Micros] = {}
+        """By holder: broker time at which it was first asked about."""
 
     def take(self, beats: Iterable[SeenBeat]) -> None:
         """Take in beats in the order of the log."""
         for beat in beats:
             self._see(beat)
 
-    def silent(self, holders: Iterable[str]) -> frozenset[str]:
-        """Return those of the holders that are gone."""
-        return frozenset(holder for holder in holders if self._is_silent(holder))
+    def silent(self, holders: Collection[str]) -> frozenset[str]:
+        """Return those of the holders that are gone. One that never beat is given as long."""
+        now = self._now
+        if now is None:
+            return frozenset()
+        self._asked = {holder: self._asked.get(holder, now) for holder in holders}
+        return frozenset(holder for holder in holders if self._is_silent(holder, now))
 
     def processes(self) -> dict[str, tuple[str, Micros, bool]]:
         """Return name, last beat and whether it stopped, by process."""
@@ -67,13 +73,11 @@ class FleetWatch:
                 self._steady_since = at
             self._now = at
 
-    def _is_silent(self, holder: str) -> bool:
-        if self._now is None:
-            return False
+    def _is_silent(self, holder: str, now: Micros) -> bool:
         known = self._processes.get(holder)
         if known is not None and known.stopped:
             return True
-        last_seen = known.last_seen if known is not None else 0
+        last_seen = known.last_seen if known is not None else self._asked[holder]
         restarted = known is not None and self._latest_start.get(known.name, 0) > known.last_seen
         patience = SILENCE_OF_RESTARTED if restarted else SILENCE
-        return self._now - max(last_seen, self._steady_since) >= patience
+        return now - max(last_seen, self._steady_since) >= patience

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Final
 
 from tocsin.domain import ids
 from tocsin.domain.commands import Command, OutcomeDetail
@@ -15,6 +16,7 @@ from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import AttemptHead
+from tocsin.domain.fields import shown
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import Delay, Manual, RunAt, one_off_at
@@ -23,6 +25,8 @@ from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
+
+REASON_CHARS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +132,16 @@ class JobCommands:
 
     def pause(self, step: Step, order: Order, former: Job) -> Answer:
         """Stop a job's occurrences; what runs, and its retries, go on."""
+        reason = order.command.reason
+        if reason is not None and len(reason) > REASON_CHARS_MAX:
+            remedy = f"give at most {REASON_CHARS_MAX} characters"
+            raise InvalidInput([Fault("reason", shown(reason), f"has {len(reason)} characters", remedy)])
         if former.state is JobState.PAUSED:
             return self._unchanged(former)
         pending = None
         if isinstance(former.definition.schedule, RunAt | Delay) and not self._has_fired(former):
             pending = former.entry.scheduled_for if former.entry else None
-        job = self._next_version(
-            order, former, state=JobState.PAUSED, paused_reason=order.command.reason, pending=pending
-        )
+        job = self._next_version(order, former, state=JobState.PAUSED, paused_reason=reason, pending=pending)
         return self._file(step, job, former, OutcomeDetail.PAUSED)
 
     def resume(self, step: Step, order: Order, former: Job) -> Answer:

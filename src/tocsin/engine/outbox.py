@@ -43,11 +43,17 @@ class Outbox:
 
     def __init__(self) -> None:
         self._turns: dict[int, PendingTurn] = {}
+        self._bytes = 0
         self._jobs: dict[str, tuple[int, Job]] = {}
         """The latest snapshot of each job in memory, with the turn that must be acknowledged before it may go."""
 
     def __len__(self) -> int:
         return len(self._turns)
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes of rows are unacknowledged."""
+        return self._bytes
 
     def file(self, turn: int, job: Job) -> None:
         """Know a job's new snapshot from now on: the next command of the same turn may concern it."""
@@ -56,6 +62,7 @@ class Outbox:
     def add(self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...], cursor: Place) -> None:
         """Remember what a turn has to write, the jobs that were filed in it, and the cursor after it."""
         self._turns[turn] = PendingTurn(writes, jobs, cursor)
+        self._bytes += writes.size
 
     def committed(self, turn: int, jobs_end: int | None) -> StoreWrites:
         """The turn is in the log: return what may now be written, empty where there is nothing."""
@@ -92,6 +99,7 @@ class Outbox:
             if not self._turns[first].acknowledged:
                 break
             done = self._turns.pop(first)
+            self._bytes -= done.writes.size
             if done.jobs_end is not None:
                 settled.jobs_end = done.jobs_end
             settled.cursor = done.cursor

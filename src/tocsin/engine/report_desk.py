@@ -6,6 +6,7 @@ While an execution waits for its next dispatch, nothing is current.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tocsin.domain.errors import Undecodable
@@ -35,6 +36,23 @@ LEASE_GRACE: Final[Micros] = 30 * SECOND
 RETURNED_BY_STOP: Final = "stop"
 
 
+TEXT_CHARS_MAX: Final = 1_000
+
+
+def bounded(report: AttemptReport) -> AttemptReport:
+    """Return a report whose texts are cut to what its event may carry: a worker is not trusted to have done so."""
+    error = report.error
+    if error is not None:
+        message, name = error.message[:TEXT_CHARS_MAX], error.error_class[:64]
+        error = AttemptError(name, message, error.status, error.retry_after_s)
+    return replace(
+        report,
+        worker_id=report.worker_id[:200],
+        error=error,
+        result=report.result[:TEXT_CHARS_MAX] if report.result else None,
+    )
+
+
 class ReportDesk:
     """The reports of one shard, and what the owner decides of executions without any."""
 
@@ -53,7 +71,7 @@ class ReportDesk:
             step.turn = True
             step.tally.reports += 1
             try:
-                report = self._codec.decode_report(record.value)
+                report = bounded(self._codec.decode_report(record.value))
                 kind = ReportKind(report.kind)
             except (Undecodable, ValueError) as error:
                 self._set_aside(step, record, str(error))
@@ -143,8 +161,9 @@ class ReportDesk:
         if report.started != Started.NO:
             self._wait_after_loss(step, execution_id, active)
             return
-        returns = active.returns + 1
-        delay = 0 if report.reason == RETURNED_BY_STOP else return_delay(returns)
+        stopped = report.reason == RETURNED_BY_STOP
+        returns = active.returns + (not stopped)
+        delay = 0 if stopped else return_delay(returns)
         head = report.head
         waiting = Active(
             active.execution,

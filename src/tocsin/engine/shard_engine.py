@@ -33,6 +33,9 @@ from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
 from tocsin.ports.shard_log import JOBS, LogRecord, NewRecord, ShardTurn
 
+SWEEP_EVERY: Micros = 10 * SECOND
+"""How often voids and names that nothing can ask for any more are looked for; there may be many."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
@@ -41,8 +44,9 @@ class EngineLimits:
     Attributes:
         fires_max: executions dispatched in one step.
         fire_bytes_max: their bytes, roughly.
-        commands_max: commands decided in one step.
-        unwritten_turns_max: with so many turns unacknowledged by the store, commands wait.
+        commands_max, command_bytes_max: commands decided in one step, and their bytes.
+        unwritten_turns_max, unwritten_bytes_max: with so many turns, or so many bytes of rows, unacknowledged by the
+            store, commands wait.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
@@ -52,7 +56,9 @@ class EngineLimits:
     fires_max: int = 5_000
     fire_bytes_max: int = 16_000_000
     commands_max: int = 1_000
+    command_bytes_max: int = 8_000_000
     unwritten_turns_max: int = 500
+    unwritten_bytes_max: int = 64_000_000
     delta_bytes_max: int = 512_000
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
@@ -109,6 +115,7 @@ class ShardEngine:
         self._successors = Successors(state, codec)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         self._derived: list[Entry] = []
+        self._swept_at: Micros = 0
         self._last_delta_at: Micros = 0
         """0: the first step always makes a turn, which records the new owner before anything else happens."""
         state.owner = owner
@@ -117,6 +124,10 @@ class ShardEngine:
     @property
     def commands_waiting(self) -> int:
         return len(self._commands)
+
+    @property
+    def command_bytes_waiting(self) -> int:
+        return self._commands.bytes_waiting
 
     @property
     def unwritten_turns(self) -> int:
@@ -172,8 +183,9 @@ class ShardEngine:
         self._file_derived(step)
         for record in arrivals.commands:
             self._commands.receive(record)
-        if len(self._outbox) < self._limits.unwritten_turns_max:
-            self._commands.apply(step, self._limits.commands_max)
+        limits = self._limits
+        if len(self._outbox) < limits.unwritten_turns_max and self._outbox.bytes < limits.unwritten_bytes_max:
+            self._commands.apply(step, limits.commands_max, limits.command_bytes_max)
         self._reports.apply(step, list(arrivals.reports))
         self._verdicts.decide(step, arrivals.reports_end, arrivals.reports_seen, arrivals.silent)
         self._look_ahead(step)
@@ -223,7 +235,7 @@ class ShardEngine:
             if not entry.plan or entry[:3] > start:
                 continue
             void = voids.get(entry.job_id)
-            if void is None or entry.version >= void.version:
+            if (void is None or entry.version >= void.version) and self._dispatches.fault_of(entry) is None:
                 successor = self._successors.derive_again(entry)
                 if successor is not None:
                     self._derived.append(successor)
@@ -287,6 +299,10 @@ class ShardEngine:
         void = self.state.voids.get(entry.job_id)
         if void is not None and entry.version < void.version:
             return 0
+        fault = self._dispatches.fault_of(entry)
+        if fault is not None:
+            self._dispatches.set_aside(step, entry, fault)
+            return 0
         size = 0
         if self._dispatches.admits(entry.job_id, plan_of(entry.plan).overlap):
             size = self._dispatches.fire(
@@ -318,13 +334,16 @@ class ShardEngine:
         state = self.state
         if not len(self._outbox) and not step.inserts and self._horizon.loaded_upto > self._start.run_at:
             state.successors_upto = max(state.successors_upto, state.cursor)
-        state.forget_passed()
+        if step.now >= self._swept_at + SWEEP_EVERY:
+            self._swept_at = step.now
+            state.forget_passed()
 
     def _close_turn(self, step: Step) -> None:
         """Number the turn, and write what it changed."""
         state = self.state
         step.turn = True
         state.number = step.number
+        self._snapshots.check_room(state)
         self._last_delta_at = step.now
         writes = step.writes()
         if writes or step.jobs:

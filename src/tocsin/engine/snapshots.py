@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tocsin.domain.errors import StateGap
 from tocsin.domain.shard_records import Active, NamedSuccessor, StateChunk, StateDelta, Void
 from tocsin.engine.effects import Step
 from tocsin.engine.ring import DELTA_RING, chunk_key, delta_key
@@ -40,6 +41,15 @@ class SnapshotWriter:
         """Tell whether half the ring is used since the newest complete snapshot."""
         return not self.busy and state.number - state.snapshot_base >= self._ring // 2
 
+    def check_room(self, state: ShardState) -> None:
+        """Make sure that the turn at hand overwrites no delta that the newest complete snapshot still needs.
+
+        Raises:
+            StateGap: it would; the shard must not go on.
+        """
+        if state.number - state.snapshot_base > self._ring:
+            raise StateGap(state.shard, "its ring of deltas is full before a snapshot was complete")
+
     def begin(self, state: ShardState) -> None:
         """Freeze the state as it is after its last delta."""
         active = list(state.active.values())
@@ -55,7 +65,8 @@ class SnapshotWriter:
     def next_records(self, state: ShardState) -> list[NewRecord]:
         """Return the chunks to write with this turn; with the last, the state's newest snapshot is this one."""
         records: list[NewRecord] = []
-        turns_left = max(1, self._base + self._ring // 4 - state.number)
+        # By the complete snapshot, not by our own base: owners that die in mid-snapshot leave ever less of the ring.
+        turns_left = max(1, state.snapshot_base + 3 * self._ring // 4 - state.number)
         for _ in range(-(-self._chunks_left // turns_left) or 1):
             chunk = next(self._chunks) if self._chunks else None
             if chunk is None:

@@ -37,6 +37,11 @@ class StoreWrites:
     deletes: tuple[EntryKey, ...] = ()
     jobs: tuple[JobRow, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of values they hold."""
+        return sum(len(e.execution) for e in self.inserts) + sum(len(row.snapshot or b"") for row in self.jobs)
+
     def __bool__(self) -> bool:
         return bool(self.inserts or self.deletes or self.jobs)
 

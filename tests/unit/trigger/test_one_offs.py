@@ -78,6 +78,7 @@ def test_a_byte_bound_splits_a_burst_without_losing_any() -> None:
 
 
 def test_a_bucket_read_that_overtakes_the_write_misses_nothing(world: World) -> None:
+    world.create(in_s=9_999)
     world.run(1)
     world.store.held = True
     job = world.create(in_s=300)

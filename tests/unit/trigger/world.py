@@ -57,6 +57,8 @@ class World:
         self.loop: TriggerLoop
         self.shard_log: MemoryShardLog
         self.store: MemoryScheduleStore
+        self.watch: FleetWatch
+        self.name: str
 
     def start(self, *, aware: bool = True) -> TriggerLoop:
         """Start a process that gets all shards, without a word to whoever had them.
@@ -69,6 +71,7 @@ class World:
             self.shard_log.lose(range(self.shards))  # which it learns when it polls, and not before
         node.log.assign(range(self.shards))
         self.loop, self.shard_log, self.store = node.loop, node.log, node.store
+        self.watch, self.name = node.watch, node.name
         self.loop.turn()
         return self.loop
 
@@ -105,10 +108,14 @@ class World:
         for _ in range(turns):
             self.loop.turn()
 
+    def _new_id(self) -> str:
+        """Make an id as a gateway does: it begins with the milliseconds of its making."""
+        return ids.made_job_id(f"{self.clock.now() // 1000:012x}{self._ids:020x}")
+
     def create(self, *, in_s: float | None = None, at: int | None = None, job_id: str | None = None) -> str:
         """Send a create; return the job's id."""
         self._ids += 1
-        job_id = job_id or ids.made_job_id(f"{self._ids:032x}")
+        job_id = job_id or self._new_id()
         run_at = at if at is not None else self.clock.now() + round((in_s or 0) * SECOND)
         definition = {"run_at": format_rfc3339(run_at), "target": TARGET}
         self.send(Command("create", f"c{self._ids}", job_id, None, 0, definition))
@@ -117,7 +124,7 @@ class World:
     def recur(self, schedule: dict[str, object], **fields: object) -> str:
         """Send a create of a recurring job; return the job's id."""
         self._ids += 1
-        job_id = ids.made_job_id(f"{self._ids:032x}")
+        job_id = self._new_id()
         definition = {"schedule": schedule, "target": TARGET, **fields}
         self.send(Command("create", f"c{self._ids}", job_id, None, 0, definition))
         return job_id
@@ -142,7 +149,7 @@ class World:
     def create_manual(self) -> str:
         """Send a create of a job without a schedule; return the job's id."""
         self._ids += 1
-        job_id = ids.made_job_id(f"{self._ids:032x}")
+        job_id = self._new_id()
         self.send(Command("create", f"c{self._ids}", job_id, None, 0, {"target": TARGET}))
         return job_id
 
@@ -181,6 +188,11 @@ class World:
         """Latest state of each execution that has an event."""
         events = [CODEC.decode_event(record.value) for record in self.log.all(EVENTS)]
         return {event.head.execution_id: event.state for event in events}
+
+    def skipped(self) -> list[tuple[int, int]]:
+        """First and last nominal time of each range that an event says is skipped."""
+        events = [CODEC.decode_event(record.value) for record in self.log.all(EVENTS)]
+        return [(e.head.scheduled_for, e.skipped_upto or e.head.scheduled_for) for e in events if e.state == "SKIPPED"]
 
     def dead_letters(self) -> list[str]:
         return [CODEC.decode_dead_letter(record.value).kind for record in self.log.all(DEAD_LETTERS)]

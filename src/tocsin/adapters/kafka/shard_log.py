@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, place, unavailable
@@ -244,7 +244,8 @@ class KafkaShardLog:
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.is_member = True
         for partition in partitions:
-            partition.offset = 0
+            # The start may have been trimmed; a fetch there, before the pause below, would be an error.
+            partition.offset = OFFSET_END
         consumer.incremental_assign(partitions)
         # Nothing is read before the takeover has said from where.
         consumer.pause(partitions)

@@ -69,7 +69,7 @@ class KafkaTakeover:
         found: dict[int, list[tuple[str, bytes | None]]] = {shard: [] for shard in starts}
         for shard, key, value in records:
             found[shard].append((key, value))
-        return {shard: JobsTail(found[shard], max(ends[shard], start)) for shard, start in starts.items()}
+        return {shard: JobsTail(found[shard], ends[shard]) for shard, start in starts.items()}
 
     def has_run(self, shard: int) -> bool:
         consumer = self._consumer(f"{self._names.prefix}look")

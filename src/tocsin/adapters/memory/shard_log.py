@@ -20,6 +20,11 @@ from tocsin.ports.shard_log import (
 from tocsin.ports.takeover import JobsTail
 
 
+RECORD_BYTES_MAX = 1_048_000
+STATE_RECORD_BYTES_MAX = 2_097_000
+"""What brokers take in one record, by the declared topics."""
+
+
 class MemoryLog:
     """Topics of partitions of records, and who may still write. Shared by all owners of a test.
 
@@ -43,6 +48,9 @@ class MemoryLog:
     def append(self, topic: str, partition: int, key: str, value: bytes | None, timestamp: Micros | None = None) -> int:
         """Append one record and return its offset; its timestamp is now unless one is given."""
         place = (topic, partition)
+        limit = STATE_RECORD_BYTES_MAX if topic == SHARD_STATE else RECORD_BYTES_MAX
+        if len(key) + len(value or b"") > limit:
+            raise AssertionError(f"brokers refuse so large a record: {topic}, {len(key)} + {len(value or b'')} bytes")
         offset = self._ends[place]
         # A broker keeps milliseconds.
         timestamp = (self.clock.now() if timestamp is None else timestamp) // 1000 * 1000
@@ -67,6 +75,11 @@ class MemoryLog:
     def start(self, topic: str, partition: int) -> int:
         return self._starts[topic, partition]
 
+    def recreate(self, topic: str, partition: int) -> None:
+        """Delete a topic's partition and make it anew: its offsets begin again."""
+        for kept in (self._records, self._ends, self._starts):
+            kept.pop((topic, partition), None)  # type: ignore[attr-defined]
+
     def delete_below(self, topic: str, partition: int, offset: int) -> None:
         place = (topic, partition)
         self._starts[place] = max(self._starts[place], offset)
@@ -84,6 +97,8 @@ class MemoryShardLog:
         self._paused: set[int] = set()
         self._news = Polled()
         self._on_revoke: Callable[[set[int]], None] = lambda _: None
+        self.hide_reports = False
+        """Bring no reports, as a reader does that is held up."""
         self.fail_next: Exception | None = None
         """Raised by the next commit instead of committing."""
 
@@ -134,9 +149,9 @@ class MemoryShardLog:
     def poll(self, wait_s: float, commands_max: int, reports_max: int) -> Polled:
         polled, self._news = self._news, Polled()
         polled.commands = self._take(COMMANDS, commands_max)
-        polled.reports = self._take(REPORTS, reports_max)
+        polled.reports = [] if self.hide_reports else self._take(REPORTS, reports_max)
         for (topic, shard), position in self._positions.items():
-            if topic == REPORTS and not self._log.read(REPORTS, shard, position):
+            if topic == REPORTS and not self.hide_reports and not self._log.read(REPORTS, shard, position):
                 polled.reports_seen[shard] = self._log.end(REPORTS, shard)
         return polled
 
@@ -211,7 +226,7 @@ class MemoryTakeover:
 
     def _jobs_tail(self, shard: int, start: int) -> JobsTail:
         records = [((r.key or b"").decode(), r.value) for r in self._log.read(JOBS, shard, start)]
-        return JobsTail(records, max(self._log.end(JOBS, shard), start))
+        return JobsTail(records, self._log.end(JOBS, shard))
 
     def has_run(self, shard: int) -> bool:
         return self._log.start(COMMANDS, shard) > 0 or bool(self._log.read(JOBS, shard))

@@ -38,7 +38,7 @@ class LoopLimits:
 
     Attributes:
         commands_max, reports_max: records taken in by one poll.
-        commands_waiting_max: commands of a shard read ahead before its partition pauses.
+        commands_waiting_max, command_bytes_waiting_max: commands of a shard read ahead before its partition pauses.
         completions_max: completions of the store taken in by one turn.
         wait_max_s: the longest wait for the first command.
         log_kept_days: applied commands and reports younger than this are kept in the log.
@@ -47,6 +47,7 @@ class LoopLimits:
     commands_max: int = 1_000
     reports_max: int = 5_000
     commands_waiting_max: int = 20_000
+    command_bytes_waiting_max: int = 32_000_000
     completions_max: int = 1_000
     wait_max_s: float = 0.02
     log_kept_days: float = 7.0
@@ -280,11 +281,14 @@ class TriggerLoop:
     def _hold_back(self) -> None:
         """Pause a shard's commands while too many wait, and resume at half: pausing drops what was prefetched."""
         for shard, engine in self._engines.items():
-            waiting = engine.commands_waiting
-            if shard not in self._paused and waiting > self._limits.commands_waiting_max:
+            waiting = max(
+                engine.commands_waiting / self._limits.commands_waiting_max,
+                engine.command_bytes_waiting / self._limits.command_bytes_waiting_max,
+            )
+            if shard not in self._paused and waiting > 1:
                 self._log.pause(shard)
                 self._paused.add(shard)
-            elif shard in self._paused and waiting <= self._limits.commands_waiting_max // 2:
+            elif shard in self._paused and waiting <= 0.5:
                 self._log.resume(shard)
                 self._paused.discard(shard)
 

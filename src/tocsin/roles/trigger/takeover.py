@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from tocsin.domain.entries import Place
-from tocsin.domain.errors import Refused, StateGap
+from tocsin.domain.errors import Refused, StateGap, Undecodable
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job
 from tocsin.engine.dispatch_desk import Lanes
@@ -103,6 +103,9 @@ def take_over(
         raise Refused("the owner of these shards keeps changing: two triggers take them over from each other")
     loaded = {shard: _check(takeover, shard, states[shard], facts, now) for shard in shards}
     tails = takeover.read_jobs({shard: state.indexed_upto for shard, state in loaded.items()})
+    for shard, tail in tails.items():
+        if tail.end < loaded[shard].indexed_upto:
+            raise StateGap(shard, "its jobs log ends before what is known to be indexed; was the topic made anew?")
     restored = {
         shard: Restored(state, _jobs_of(tails[shard], codec), tails[shard].end) for shard, state in loaded.items()
     }
@@ -143,5 +146,11 @@ def _jobs_of(tail: JobsTail, codec: RecordCodec) -> list[tuple[Job, bytes]]:
         if value is None:
             snapshots.pop(job_id, None)
         else:
-            snapshots.setdefault(job_id, []).append((codec.decode_job(value), value))
+            try:
+                job = codec.decode_job(value)
+            except Undecodable as error:
+                # One damaged snapshot must not keep a whole shard from starting; its bytes stay in the log.
+                log.error("a job's snapshot is damaged", action="trigger.damaged_job", job_id=job_id, error=str(error))
+                continue
+            snapshots.setdefault(job_id, []).append((job, value))
     return [pair for pairs in snapshots.values() for pair in pairs]
