@@ -76,6 +76,9 @@ class TriggerSettings(BaseModel):
     fires_per_turn_max: int = Field(5_000, ge=1)
     fire_bytes_per_turn_max: int = Field(16_000_000, ge=1)
     commands_per_turn_max: int = Field(1_000, ge=1)
+    command_bytes_per_turn_max: int = Field(8_000_000, ge=1)
+    command_bytes_waiting_max: int = Field(32_000_000, ge=1, description="of one shard, before its partition pauses")
+    unwritten_bytes_max: int = Field(64_000_000, ge=1, description="rows of one shard not acknowledged by the store")
     reports_per_turn_max: int = Field(5_000, ge=1)
     commands_waiting_max: int = Field(
         20_000, ge=1, description="commands of a shard read ahead before its partition pauses"
@@ -101,7 +104,7 @@ class TriggerSettings(BaseModel):
 class WorkerSettings(BaseModel):
     """Bounds of a worker process."""
 
-    lanes: tuple[str, ...] = ("default",)
+    lanes: tuple[str, ...] = Field(("default", "message"), min_length=1)
     running_max: int = Field(200, ge=1, description="attempts of this process under way at once")
     read_ahead_bytes_max: int = Field(
         16_000_000, ge=1, description="records fetched and not started; half of it in the client"
@@ -115,10 +118,21 @@ class WorkerSettings(BaseModel):
     begun_max: int = Field(500, ge=1, le=500, description="begun and unsettled offsets of a partition")
     poll_wait_max_s: float = Field(0.05, gt=0)
     commit_fresh_s: float = Field(5.0, gt=0)
+    lease_after_s: float = Field(
+        5.0, gt=0, description="an attempt that lasts longer is reported as RUNNING, and no longer depends on its lane"
+    )
     session_timeout_s: float = Field(10.0, gt=0)
     stop_grace_s: float = Field(20.0, ge=0)
     stuck_attempts_max: int = Field(
         16, ge=1, description="attempts that cannot be stopped, before the process recycles itself"
+    )
+    message_batch_records_max: int = Field(
+        500, ge=1, description="executions of the message lane settled in one transaction"
+    )
+    message_batch_bytes_max: int = Field(4_000_000, ge=1, description="messages and reports in one transaction")
+    message_topic_age_s: float = Field(30.0, ge=0, description="how old what is known of a tenant's topic may be")
+    transaction_timeout_s: float = Field(
+        5.0, ge=1, description="how long the message lane's transaction may take before the brokers abort it"
     )
     response_bytes_max: int = Field(1_000_000, ge=1)
     allow_private_targets: bool = Field(

@@ -15,7 +15,7 @@ from tocsin.adapters.memory.views import MemoryViews
 from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.errors import InvalidInput, NotFound
 from tocsin.domain.executions import AttemptError, AttemptHead, ExecutionEvent
-from tocsin.domain.ids import execution_id, version_of
+from tocsin.domain.ids import execution_id, triggered_execution_id, version_of
 from tocsin.domain.instants import DAY, MINUTE, SECOND, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import RunAt
@@ -146,8 +146,69 @@ def test_an_event_alone_is_a_run_with_all_that_the_event_says(views: Views) -> N
         error_message="503 Service Unavailable",
         error_status=503,
         result="an answer – with ünicode",
+        retry_at=None,
+        skipped_upto=None,
+        skipped_count=None,
         lane=None,
     )
+
+
+def test_a_scheduled_retry_says_when_and_a_skipped_range_how_far(views: Views) -> None:
+    failed, skipped = head(new_id()), head(new_id())
+    events = [
+        event(failed, 1, "RETRY_SCHEDULED", **FAILURE, retry_at=NOON + 30 * SECOND),
+        event(skipped, 2, "SKIPPED", reason="misfire", skipped_upto=NOON + 5 * MINUTE, skipped_count=2**40),
+    ]
+    views.writer.write([], [dispatch(failed)], events)
+    (run,) = views.read_run(failed.execution_id)
+    assert (run.state, run.attempt_state, run.retry_at) == ("RETRY_SCHEDULED", "TIMED_OUT", NOON + 30 * SECOND)
+    assert (run.skipped_upto, run.skipped_count) == (None, None)
+    (run,) = views.read_run(skipped.execution_id)
+    assert (run.state, run.reason, run.skipped_upto) == ("SKIPPED", "misfire", NOON + 5 * MINUTE)
+    assert (run.skipped_count, run.retry_at) == (2**40, None)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "RETRY_SCHEDULED"])
+@pytest.mark.parametrize("dispatched_first", [True, False])
+def test_an_attempt_dispatched_again_is_queued_again_until_more_is_known(
+    views: Views, state: str, dispatched_first: bool
+) -> None:
+    job_id = new_id()
+    first, second = head(job_id, token=5), head(job_id, token=6, losses=1)
+    told = event(first, 1, state, **FAILURE, retry_at=NOON + SECOND)
+    writes: list[tuple[list[DispatchSeen], list[EventSeen]]] = [([dispatch(second)], []), ([], [told])]
+    for dispatches, events in writes if dispatched_first else reversed(writes):
+        views.writer.write([], dispatches, events)
+    (run,) = views.read_run(first.execution_id)
+    assert (run.state, run.token, run.redelivered, run.published_at) == ("QUEUED", 6, True, NOON + 7 + 994)
+    assert (run.attempt_state, run.started_at, run.worker_id, run.error_class, run.retry_at) == (None,) * 5
+    views.writer.write([], [], [event(second, 2, "RUNNING", worker_id="worker-8")])
+    assert [(run.state, run.worker_id) for run in views.read_run(first.execution_id)] == [("RUNNING", "worker-8")]
+
+
+def test_an_end_stays_whatever_is_dispatched_after_it(views: Views) -> None:
+    job_id = new_id()
+    views.writer.write([], [dispatch(head(job_id, token=9))], [event(head(job_id, token=5), 1, "DEAD")])
+    assert [run.state for run in views.read_run(execution_id(job_id, CREATED, NOON))] == ["DEAD"]
+
+
+def test_attempts_of_one_execution_each_keep_what_became_of_them(views: Views) -> None:
+    job_id = new_id()
+    first, second = head(job_id, attempt=1, token=5), head(job_id, attempt=2, token=7)
+    told = event(first, 1, "RETRY_SCHEDULED", **FAILURE, retry_at=NOON + SECOND)
+    views.writer.write([], [dispatch(first), dispatch(second)], [told])
+    assert [(run.attempt, run.state) for run in views.read_run(first.execution_id)] == [
+        (1, "RETRY_SCHEDULED"),
+        (2, "QUEUED"),
+    ]
+
+
+def test_a_run_triggered_by_hand_is_found_by_its_id(views: Views) -> None:
+    job_id = new_id()
+    by_hand = triggered_execution_id(job_id, CREATED, NOON, "cmd_" + "0" * 32)
+    views.writer.write([], [dispatch(head(job_id)._replace(execution_id=by_hand)), dispatch(head(job_id))], [])
+    assert [run.execution_id for run in views.read_run(by_hand)] == [by_hand]
+    assert len(views.list_runs(job_id, NOON, NOON)) == 2
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

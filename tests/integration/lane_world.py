@@ -133,6 +133,7 @@ class WorkerProcess:
             "TOCSIN_READY_FILE": str(self.ready_file),
             "TOCSIN_HEARTBEAT_EVERY_S": "0.5",
             "TOCSIN_WORKER__ALLOW_PRIVATE_TARGETS": "true",
+            "TOCSIN_WORKER__LANES": '["default"]',
             **{f"TOCSIN_WORKER__{key.upper()}": str(value) for key, value in worker.items()},
         }
         with self.log.open("w") as log:

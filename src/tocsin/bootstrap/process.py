@@ -20,6 +20,7 @@ from tocsin.bootstrap.logs import configure_logging
 from tocsin.config import Settings
 from tocsin.domain.fleet import Heartbeat
 from tocsin.domain.instants import Micros
+from tocsin.ports.clock import Clock
 
 log = structlog.get_logger()
 
@@ -47,7 +48,9 @@ class Process:
         self.settings = settings
         self.name = settings.name
         self.process_id = f"{role}-{uuid_utils.uuid7().hex}"
-        self.clock = SystemClock()
+        self.clock: Clock = SystemClock()
+        self.local_now = self.clock.now
+        """The process's own time, which its heartbeats tell."""
         self.meter = PrometheusMeter()
         self.stopping = threading.Event()
         self.started_at = self.clock.now()
@@ -67,9 +70,8 @@ class Process:
 
     def heartbeat(self, stopped: bool = False) -> Heartbeat:
         """Return what this process says of itself."""
-        return Heartbeat(
-            self.process_id, self.name, self.role, socket.gethostname(), __version__, self.started_at, stopped
-        )
+        host, sent_at = socket.gethostname(), self.local_now()
+        return Heartbeat(self.process_id, self.name, self.role, host, __version__, self.started_at, stopped, sent_at)
 
     def ready(self, **addresses: object) -> None:
         """Say that the process serves: a log line, and the ready file where one was asked for."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
+
 import structlog
+import uuid_utils
 
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.cassandra.migrations import refuse_unless_migrated
 from tocsin.adapters.cassandra.schedule_store import CassandraScheduleStore
-from tocsin.adapters.cassandra.session import connect
+from tocsin.adapters.cassandra.session import Connection, connect
+from tocsin.adapters.kafka.fleet_log import KafkaFleetLog
+from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.bootstrap.beats import beating
@@ -16,26 +22,48 @@ from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
 from tocsin.config import Settings, TriggerSettings
 from tocsin.domain.errors import TocsinError
+from tocsin.domain.instants import Micros
+from tocsin.engine.broker_clock import BrokerClock
+from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.horizon import HorizonLimits
-from tocsin.engine.shard_engine import EngineLimits, Lanes, ShardEngine
+from tocsin.engine.shard_engine import EngineLimits
+from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
-from tocsin.roles.trigger.takeover import take_over
+from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
 
 log = structlog.get_logger()
 
-LANES = ("default",)
+LANES = ("default", "message")
+
+
+class GuardedClock:
+    """Fulfils ``ports.clock.TriggerClock`` with the machine's monotonic clock, held at the broker's time."""
+
+    def __init__(self) -> None:
+        self.broker = BrokerClock(time.time_ns() // 1000, time.monotonic_ns() // 1000)
+
+    def now(self) -> Micros:
+        return self.broker.now(time.monotonic_ns() // 1000)
+
+    def local(self) -> Micros:
+        return self.broker.local(time.monotonic_ns() // 1000)
+
+    def off_by(self) -> Micros | None:
+        return self.broker.off_by()
 
 
 def run_trigger(settings: Settings) -> int:
     """Run a trigger until it is asked to stop or must go.
 
     Returns:
-        The exit code: 0 after a polite stop, 3 when it gave up ownership and a successor is to take over.
+        The exit code: 0 after a polite stop, 3 when it cannot go on; another trigger takes its shards.
     """
     process = Process("trigger", settings)
+    clock = GuardedClock()
+    process.local_now = clock.local
     process.stop_on_signals()
     try:
-        _serve(process, settings)
+        _serve(process, clock, settings)
     except TocsinError as error:
         log.error(str(error), action="trigger.gave_up", error=type(error).__name__)
         return 3
@@ -44,52 +72,99 @@ def run_trigger(settings: Settings) -> int:
     return 0
 
 
-def _serve(process: Process, settings: Settings) -> None:
-    names, codec = names_of(settings), AvroCodec()
+def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
+    names = names_of(settings)
     connection = connect(store_address(settings))
-    refuse_unless_migrated(connection)
-    facts, counts = check_cluster(settings, connection)
-    transactional_id = f"{settings.kafka.topic_prefix}{process.process_id}"
-    client_id = f"tocsin-trigger-{process.name}"
-    shard_log = KafkaShardLog(
+    store = CassandraScheduleStore(connection, store_bounds(settings))
+    fleet_log = KafkaFleetLog(
+        settings.kafka.bootstrap_servers, names.fleet, process.process_id, AvroCodec(), settings.kafka.extra
+    )
+    shard_log = _shard_log(process, names, settings)
+    leave = False
+    try:
+        loop = _loop(process, clock, names, connection, store, fleet_log, shard_log, settings)
+        with beating(process, settings) as life:
+            loop.join()
+            _turn_until_stopped(process, loop, shard_log, life.watch.turned)
+            # From within: its shards are released while it can still commit.
+            shard_log.close(leave=True)
+            leave = True
+            life.clean = True
+    finally:
+        if not leave:
+            shard_log.close(leave=False)
+        fleet_log.close()
+        store.close()
+        connection.close()
+
+
+def _turn_until_stopped(
+    process: Process, loop: TriggerLoop, shard_log: KafkaShardLog, turned: Callable[[], None]
+) -> None:
+    ready = False
+    while not process.stopping.is_set():
+        loop.turn()
+        loop.trim()
+        turned()
+        if not ready and shard_log.is_member:
+            ready = True
+            process.ready(shards=sorted(loop.engines))
+
+
+def _shard_log(process: Process, names: TopicNames, settings: Settings) -> KafkaShardLog:
+    return KafkaShardLog(
         settings.kafka.bootstrap_servers,
         names,
-        client_id,
-        transactional_id,
+        f"tocsin-trigger-{process.name}",
         transaction_timeout_s=settings.trigger.transaction_timeout_s,
         session_timeout_s=settings.trigger.session_timeout_s,
         extra=settings.kafka.extra,
     )
-    store = CassandraScheduleStore(connection, store_bounds(settings))
-    leave = False
-    try:
-        shards = range(facts.shards)
-        shard_log.join(facts.shards, 3 * settings.trigger.session_timeout_s, lambda: not process.stopping.is_set())
-        takeover = KafkaTakeover(settings.kafka.bootstrap_servers, names, client_id, settings.kafka.extra)
-        restored = take_over(takeover, shards, codec, facts, process.clock.now())
-        lanes = Lanes({lane: counts[names.executions(lane)] for lane in LANES}, settings.lane.tenant_spread)
-        limits = _engine_limits(settings.trigger)
-        outcome_partitions = counts[names.outcomes]
-        engines = {
-            shard: ShardEngine(legacy.state, transactional_id, codec, lanes, limits, outcome_partitions)
-            for shard, legacy in restored.items()
-        }
-        starts = {s: (e.state.commands_offset, e.state.reports_offset) for s, e in engines.items()}
-        shard_log.begin(starts)
-        loop = TriggerLoop(engines, shard_log, store, process.clock, process.meter, _loop_limits(settings.trigger))
-        loop.adopt(restored)
-        with beating(process, settings) as life:
-            loop.turn()
-            process.ready(shards=list(shards))
-            while not process.stopping.is_set():
-                loop.turn()
-                loop.trim()
-                life.watch.turned()
-            life.clean = leave = True
-    finally:
-        shard_log.close(leave)
-        store.close()
-        connection.close()
+
+
+def _loop(
+    process: Process,
+    clock: GuardedClock,
+    names: TopicNames,
+    connection: Connection,
+    store: CassandraScheduleStore,
+    fleet_log: KafkaFleetLog,
+    shard_log: KafkaShardLog,
+    settings: Settings,
+) -> TriggerLoop:
+    refuse_unless_migrated(connection)
+    facts, counts = check_cluster(settings, connection)
+    return TriggerLoop(
+        shard_log,
+        store,
+        _restorer(process, clock, names, facts, counts, settings),
+        # Never used before, so that fencing one can only ever stop the dead.
+        lambda: f"{settings.kafka.topic_prefix}{process.process_id}.{uuid_utils.uuid7().hex[-8:]}",
+        FleetReader(fleet_log, process.process_id, clock.broker),
+        clock,
+        process.meter,
+        _loop_limits(settings.trigger),
+    )
+
+
+def _restorer(
+    process: Process,
+    clock: GuardedClock,
+    names: TopicNames,
+    facts: ClusterFacts,
+    counts: Mapping[str, int],
+    settings: Settings,
+) -> Restorer:
+    client_id = f"tocsin-trigger-{process.name}"
+    return Restorer(
+        KafkaTakeover(settings.kafka.bootstrap_servers, names, client_id, settings.kafka.extra),
+        AvroCodec(),
+        facts,
+        Lanes({lane: counts[names.executions(lane)] for lane in LANES}, settings.lane.tenant_spread),
+        _engine_limits(settings.trigger),
+        counts[names.outcomes],
+        clock,
+    )
 
 
 def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
@@ -97,7 +172,9 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         fires_max=trigger.fires_per_turn_max,
         fire_bytes_max=trigger.fire_bytes_per_turn_max,
         commands_max=trigger.commands_per_turn_max,
+        command_bytes_max=trigger.command_bytes_per_turn_max,
         unwritten_turns_max=trigger.unwritten_turns_max,
+        unwritten_bytes_max=trigger.unwritten_bytes_max,
         delta_bytes_max=trigger.delta_bytes_max,
         cursor_persist_s=trigger.cursor_persist_s,
         horizon=HorizonLimits(trigger.preload_minutes, trigger.preload_lead_s, trigger.bucket_reads_max),
@@ -109,6 +186,7 @@ def _loop_limits(trigger: TriggerSettings) -> LoopLimits:
         commands_max=trigger.commands_per_turn_max,
         reports_max=trigger.reports_per_turn_max,
         commands_waiting_max=trigger.commands_waiting_max,
+        command_bytes_waiting_max=trigger.command_bytes_waiting_max,
         wait_max_s=trigger.poll_wait_max_s,
         log_kept_days=trigger.log_kept_days,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
 import structlog
 
@@ -13,6 +14,7 @@ from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions, producer_config
 from tocsin.adapters.targets.http import HttpTargetRunner
 from tocsin.bootstrap.beats import beating
+from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
 from tocsin.config import Settings, WorkerSettings
 from tocsin.domain.errors import TocsinError
@@ -24,6 +26,8 @@ log = structlog.get_logger()
 
 START_WAIT_S = 30.0
 """How long a start waits for the brokers."""
+RETURN_WAIT_S = 3.0
+"""How long a stop waits, after its grace, for attempts to end, and again for the last reports."""
 SWITCH_INTERVAL_S = 0.0005
 
 
@@ -48,10 +52,16 @@ def run_worker(settings: Settings) -> int:
 
 
 def _run(process: Process, settings: Settings) -> int:
-    loop = _loop(process, settings, TopicNames(settings.kafka.topic_prefix))
+    names = TopicNames(settings.kafka.topic_prefix)
+    lanes = settings.worker.lanes
+    beside = [message_lane(process, settings, names)] if MESSAGE_LANE in lanes else []
+    loop = _loop(process, settings, names) if set(lanes) - {MESSAGE_LANE} else None
     with beating(process, settings) as life:
         # Only once it has ended cleanly: "stopped" says that every report is in the log.
-        life.clean = serve(process, loop, life.watch, settings.worker.stop_grace_s)
+        if loop is None:
+            life.clean = serve_messages(process, beside[0], life.watch)
+        else:
+            life.clean = serve(process, loop, life.watch, settings.worker.stop_grace_s, beside)
     return 0 if life.clean else 1
 
 
@@ -61,6 +71,8 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
     shards = count_partitions(servers, names.reports, START_WAIT_S, kafka.extra)
     lanes: dict[str, DispatchLog] = {}
     for lane in worker.lanes:
+        if lane == MESSAGE_LANE:
+            continue
         topic = names.executions(lane)
         count_partitions(servers, topic, START_WAIT_S, kafka.extra)
         config = consumer_config(
@@ -96,30 +108,63 @@ def _limits(worker: WorkerSettings) -> WorkerLimits:
         begun_max=worker.begun_max,
         poll_wait_max_s=worker.poll_wait_max_s,
         commit_fresh_s=worker.commit_fresh_s,
+        lease_after_s=worker.lease_after_s,
         suspect_max_s=worker.stop_grace_s,
         stuck_attempts_max=worker.stuck_attempts_max,
     )
 
 
-def serve(process: Process, loop: WorkerLoop, watch: LoopWatch, stop_grace_s: float) -> bool:
-    """Turn the loop; return whether it ended because it was asked to, with everything reported."""
+def serve(
+    process: Process, loop: WorkerLoop, watch: LoopWatch, stop_grace_s: float, beside: Sequence[MessageThread] = ()
+) -> bool:
+    """Turn the loop; return whether it ended because it was asked to, with every report acknowledged.
+
+    Args:
+        beside: lanes with threads of their own, which live as long as the loop, and it no longer than they.
+    """
     ready = False
     loop.join()
+    for lane in beside:
+        lane.start()
     while not process.stopping.is_set():
         loop.step()
         watch.turned()
-        if not ready and loop.is_member:
+        if not ready and loop.is_member and all(lane.is_member for lane in beside):
             ready = True
             process.ready()
         if loop.must_recycle:
             log.error("too many attempts could not be stopped: starting again", action="worker.recycling")
             break
+        if any(lane.has_failed for lane in beside):
+            break
     asked = process.stopping.is_set()
     log.info("stopping", action="worker.stopping", grace_s=stop_grace_s)
-    loop.stop_taking()
-    until_s = time.monotonic() + stop_grace_s
-    while not loop.is_drained and time.monotonic() < until_s:
-        loop.step()
-        watch.turned()
+    for lane in beside:
+        lane.ask_to_stop()
+    drained = _wind_up(loop, watch, stop_grace_s)
+    left = [lane.stop() for lane in beside]
     loop.close()
-    return asked
+    return asked and drained and all(left)
+
+
+def _wind_up(loop: WorkerLoop, watch: LoopWatch, stop_grace_s: float) -> bool:
+    """Leave the groups, let what runs end, and return the rest; tell whether every report is acknowledged."""
+    loop.leave()
+    _drain(loop, watch, stop_grace_s)
+    if not loop.is_drained:
+        loop.return_rest()
+        _drain(loop, watch, RETURN_WAIT_S)
+    if not loop.is_drained:
+        loop.give_up_rest()
+        _drain(loop, watch, RETURN_WAIT_S)
+    if not loop.is_drained:
+        # Its silence will tell the owners what its heartbeats must not: that it has stopped.
+        log.error("ending with reports that are not in the log", action="worker.reports_left")
+    return loop.is_drained
+
+
+def _drain(loop: WorkerLoop, watch: LoopWatch, wait_s: float) -> None:
+    until_s = time.monotonic() + wait_s
+    while not loop.is_drained and time.monotonic() < until_s:
+        loop.drain()
+        watch.turned()

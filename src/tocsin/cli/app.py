@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 
 from tocsin import __version__
-from tocsin.cli import demo, dev, devcluster, roles, schema, topics
+from tocsin.cli import demo, dev, devcluster, fleet, job_definitions, jobs, roles, runs, schema, topics
+from tocsin.cli.exits import EPILOG
 from tocsin.domain.errors import TocsinError
 
 app = typer.Typer(
@@ -22,6 +23,11 @@ app = typer.Typer(
 app.add_typer(devcluster.app, name="devcluster")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schema.app, name="schema")
+app.add_typer(jobs.app, name="jobs")
+jobs.app.command("create")(job_definitions.create_job)
+jobs.app.command("update")(job_definitions.update_job)
+app.add_typer(runs.app, name="runs")
+app.command(epilog=EPILOG)(fleet.fleet)
 app.command()(demo.demo)
 app.command()(dev.dev)
 app.command()(roles.gateway)

@@ -19,7 +19,7 @@ from tocsin.dev.restarts import POLICY, RestartPolicy, Restarts
 from tocsin.devcluster.files import excerpt
 
 TICK_S: Final = 0.1
-STOP_GRACE_S: Final = 8.0
+STOP_GRACE_S: Final = 16.0
 KILL_WAIT_S: Final = 5.0
 LINES_PER_TICK_MAX: Final = 20
 """Lines of one child shown at once; a storm of complaints is counted and stays in the log."""

@@ -1,4 +1,4 @@
-"""When a job will run next, worked out from its schedule and an instant. Pure; whether it then does is its owner's word."""
+"""When a job will run next, worked out from its schedule and an instant. Whether it then does is its owner's word."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ def zone_of(definition: JobDefinition) -> str | None:
 
 
 def format_in_zone(instant: Micros, zone: str | None) -> str:
-    """Write an instant by a zone's wall clock: ``2026-10-11T02:00:00+05:30``; in UTC where there is none, or none known.
+    """Write an instant by a zone's wall clock: ``2026-10-11T02:00:00+05:30``.
 
-    So it is too where the offset is not one of whole minutes, which RFC 3339 cannot write.
+    It is in UTC where there is no zone or none known, and where the offset is not one of whole minutes: RFC 3339 cannot
+    write that.
     """
     if zone is None:
         return format_rfc3339(instant)
@@ -72,7 +73,7 @@ def format_in_zone(instant: Micros, zone: str | None) -> str:
     except CronError:
         return format_rfc3339(instant)
     offset_s = timeline.offsets[max(bisect_right(timeline.starts, instant // SECOND) - 1, 0)]
-    if offset_s % 60:
+    if offset_s == 0 or offset_s % 60:
         return format_rfc3339(instant)
     moment = _EPOCH + timedelta(microseconds=instant)
     return moment.astimezone(timezone(timedelta(seconds=offset_s))).isoformat()

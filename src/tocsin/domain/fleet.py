@@ -21,6 +21,8 @@ class Heartbeat:
     version: str
     started_at: Micros
     stopped: bool = False
+    sent_at: Micros | None = None
+    """By the sender's own clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.policies import RETRY_S_MAX, RetryPolicy
+from tocsin.domain.policies import RetryPolicy
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 """Besides all of 5xx. Other 4xx say that the request itself is wrong."""
@@ -51,7 +51,7 @@ def retry_delay(policy: RetryPolicy, execution_id: str, attempt: int, retry_afte
         bound = policy.base_s * 2.0 ** min(attempt - 1, 40)
     bound = min(bound, policy.max_s)
     delay_s = bound if policy.jitter == "none" else bound * _draw(execution_id, attempt)
-    if retry_after_s is not None and 0 <= retry_after_s <= RETRY_S_MAX:
+    if retry_after_s is not None and retry_after_s >= 0:
         delay_s = max(delay_s, min(retry_after_s, policy.max_s))
     return round(delay_s * SECOND)
 

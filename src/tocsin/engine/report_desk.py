@@ -89,20 +89,30 @@ class ReportDesk:
             self._wait_after_loss(step, execution_id, active)
 
     def _decide(self, step: Step, report: AttemptReport, kind: ReportKind, place: tuple[str, int, int]) -> None:
-        execution_id = report.head.execution_id
-        active = self._actives.get(execution_id)
-        if (
-            active is None
-            or active.phase == Phase.WAITING
-            or not self._codec.is_head_of(report.head_bytes, active.execution)
-        ):
+        active = self._actives.get(report.head.execution_id)
+        current = None if active is None or active.phase == Phase.WAITING else self._under_own_head(report, active)
+        if active is None or current is None:
             step.tally.stale_reports += 1
-        elif kind in ATTEMPT_ENDS:
+            return
+        report = current
+        if kind in ATTEMPT_ENDS:
             self._attempt_ended(step, report, kind, active, place)
         elif kind is ReportKind.RUNNING:
             self._lease(step, report, active)
         else:
             self._returned(step, report, active)
+
+    def _under_own_head(self, report: AttemptReport, active: Active) -> AttemptReport | None:
+        """Return a report of the current dispatch under the head that we sent, None where it speaks of another.
+
+        A worker that could read only a record's key makes up the rest of the head; attempt and token decide.
+        """
+        if self._codec.is_head_of(report.head_bytes, active.execution):
+            return report
+        head, head_bytes = self._codec.split_head(active.execution)
+        if (report.head.attempt, report.head.token) != (head.attempt, head.token):
+            return None
+        return replace(report, head=head, head_bytes=head_bytes)
 
     def _attempt_ended(
         self, step: Step, report: AttemptReport, kind: ReportKind, active: Active, place: tuple[str, int, int]

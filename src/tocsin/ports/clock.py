@@ -13,3 +13,19 @@ class Clock(Protocol):
     def now(self) -> Micros:
         """Return microseconds since the epoch, UTC."""
         ...
+
+
+class TriggerClock(Protocol):
+    """The clock of an owner, which is held at or below the broker's."""
+
+    def now(self) -> Micros:
+        """Return the instant by which to decide; it never goes back."""
+        ...
+
+    def local(self) -> Micros:
+        """Return our own time, whatever the broker says."""
+        ...
+
+    def off_by(self) -> Micros | None:
+        """Return by how much our clock is certainly off, where that is too much; else None."""
+        ...

@@ -99,6 +99,10 @@ class ShardLog(Protocol):
         """
         ...
 
+    def leave(self) -> None:
+        """Leave the group, giving all shards up in peace; ``join`` comes back."""
+        ...
+
     def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
         """Read commands and reports of assigned shards from these offsets on."""
         ...

@@ -41,7 +41,16 @@ class JobSeen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt of an execution as the view has it. A run without a state is QUEUED."""
+    """One attempt of an execution as the view has it.
+
+    It is QUEUED where no event is known, and where it was dispatched again (with a higher token) after an event that
+    was not its end; then everything but the dispatch is None.
+
+    Attributes:
+        retry_at: of RETRY_SCHEDULED, when the next attempt is due.
+        skipped_upto: of SKIPPED, the last nominal time of a range that begins at ``scheduled_for``.
+        skipped_count: of SKIPPED, how many nominal times the range holds.
+    """
 
     execution_id: str
     job_id: str
@@ -64,6 +73,9 @@ class Run:
     error_message: str | None
     error_status: int | None
     result: str | None
+    retry_at: Micros | None
+    skipped_upto: Micros | None
+    skipped_count: int | None
     lane: str | None
 
 

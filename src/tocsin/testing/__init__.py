@@ -6,13 +6,20 @@ from tocsin.domain.instants import SECOND, Micros
 
 
 class SettableClock:
-    """A clock that stands until it is told to go on. Fulfils ``ports.clock.Clock``."""
+    """A clock that stands until it is told to go on. Fulfils ``ports.clock.Clock`` and ``TriggerClock``."""
 
     def __init__(self, now: Micros = 1_800_000_000 * SECOND) -> None:
         self._now = now
 
     def now(self) -> Micros:
         return self._now
+
+    def local(self) -> Micros:
+        """Return the same: this clock is nobody else's."""
+        return self._now
+
+    def off_by(self) -> None:
+        """Say that the clock is right."""
 
     def set(self, now: Micros) -> None:
         """Stand at an instant, µs since the epoch."""

@@ -12,6 +12,7 @@ from tocsin.domain.errors import StateGap
 from tocsin.domain.executions import AttemptHead
 from tocsin.domain.shard_records import Active, Void
 from tocsin.domain.targets import HttpTarget
+from tocsin.engine.effects import Step
 from tocsin.engine.restore import restore
 from tocsin.engine.ring import chunk_key, delta_key
 from tocsin.engine.shard_state import ShardState
@@ -44,8 +45,10 @@ class Writer:
             del state.active[name]
         voids = [Void(f"job{state.number}", 1, Place(state.number + 3, "", 0))]
         state.voids |= {void.job_id: void for void in voids}
-        state.drop_passed_voids()
-        records = delta_records(CODEC, state, state.number, dispatched, ended, voids, self.chunk_bytes, RING)
+        state.successors_upto = state.cursor
+        state.forget_passed()
+        step = Step(state.number, state.number, dispatched=dispatched, ended=ended, voids=voids)
+        records = delta_records(CODEC, state, step, self.chunk_bytes, RING)
         if self.snapshots.due(state):
             self.snapshots.begin(state)
         if self.snapshots.busy:

@@ -5,24 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx
 from prometheus_client import generate_latest
 
-from tocsin.adapters.avro import AvroCodec
+from tests.unit.gateway.owner import CODEC, Owner
 from tocsin.adapters.memory.command_bus import MemoryCommandBus
 from tocsin.adapters.memory.views import MemoryViews
 from tocsin.adapters.metrics import PrometheusMeter
-from tocsin.domain import ids
-from tocsin.domain.commands import Command, CommandOutcome, OutcomeDetail
-from tocsin.domain.definitions import parse
-from tocsin.domain.entries import EntryKey
-from tocsin.domain.errors import Fault
+from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.schedules import first_occurrence
 from tocsin.ports.views import JobSeen
 from tocsin.roles.gateway.app import create_app
 from tocsin.roles.gateway.parts import GatewayLimits
@@ -31,7 +24,6 @@ NOON: Micros = 1_791_633_600_000_000
 """2026-10-10T12:00:00Z."""
 TARGET = {"type": "http", "url": "https://settle.internal/run"}
 MINIMAL = {"delay_s": 60, "target": TARGET}
-CODEC = AvroCodec()
 
 
 class StandingClock:
@@ -48,7 +40,7 @@ class House:
     """One gateway and its neighbours.
 
     Attributes:
-        rejecting: faults with which the owner rejects every create.
+        owner: decides.
         answering: whether the owner answers at all.
     """
 
@@ -57,9 +49,8 @@ class House:
         self.bus = MemoryCommandBus(self.decide)
         self.views = MemoryViews()
         self.meter = PrometheusMeter()
-        self.rejecting: tuple[Fault, ...] = ()
+        self.owner = Owner(self.clock.now)
         self.answering = True
-        self.jobs: dict[str, Job] = {}
         self._uuids = 0
         self.app = create_app(
             self.bus,
@@ -84,36 +75,11 @@ class House:
         return CODEC.encode_outcome(self.outcome_of(command)) if self.answering else None
 
     def outcome_of(self, command: Command) -> CommandOutcome:
-        assert command.command_id and command.job_id and command.tenant_id
-        version = ids.version_of(1, len(self.bus.commands) - 1)
-        blank = CommandOutcome(
-            command.command_id, command.kind, command.job_id, command.tenant_id, False, "", self.clock.time
-        )
-        if command.kind == "delete":
-            job = self.jobs.get(command.job_id)
-            if job is None or job.tenant_id != command.tenant_id:
-                return replace(blank, detail=OutcomeDetail.NOT_FOUND)
-            del self.jobs[command.job_id]
-            fired = job.next_run_at(self.clock.time) is None
-            detail = OutcomeDetail.ALREADY_FIRED if fired else OutcomeDetail.PREVENTED
-            deleted = replace(job, state=JobState.DELETED, version=version)
-            return replace(blank, accepted=True, detail=detail, version=version, job=CODEC.encode_job(deleted))
-        if self.rejecting:
-            return replace(blank, detail=OutcomeDetail.INVALID, faults=self.rejecting)
-        job = self.create(command, version)
-        return replace(blank, accepted=True, detail=OutcomeDetail.CREATED, version=version, job=CODEC.encode_job(job))
-
-    def create(self, command: Command, version: int) -> Job:
-        assert command.job_id and command.tenant_id
-        definition = parse(command.definition)
-        at = first_occurrence(definition.schedule, self.clock.time)
-        entry = EntryKey(at, command.job_id, version, at)
-        now = self.clock.time
-        job = Job(command.job_id, command.tenant_id, version, version, JobState.ACTIVE, now, now, definition, entry)
-        self.jobs[job.job_id] = job
-        if not self.views.failing:
-            self.views.write([JobSeen(job, CODEC.encode_job(job))], [], [])
-        return job
+        """Decide a command, and have the listing follow."""
+        outcome = self.owner.outcome_of(command)
+        if outcome.accepted and outcome.job is not None and not self.views.failing:
+            self.views.write([JobSeen(CODEC.decode_job(outcome.job), outcome.job)], [], [])
+        return outcome
 
     def later(self, seconds: float) -> None:
         self.clock.time += int(seconds * SECOND)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.unit.gateway.house import CODEC, MINIMAL, NOON, House, problem_of, visit
+from tests.unit.gateway.house import MINIMAL, NOON, House, problem_of, visit
+from tests.unit.gateway.owner import CODEC
 from tocsin.domain.commands import CommandOutcome
 from tocsin.domain.errors import Fault
 
@@ -79,6 +80,7 @@ def test_a_rejection_tells_its_faults() -> None:
             "detail": "invalid",
             "faults": [{"field": "run_at", "value": "'x'", "problem": "is wrong", "remedy": "make it right"}],
             "version": None,
+            "execution_id": None,
         }
 
     visit(house, scene)

@@ -8,7 +8,8 @@ import json
 import httpx
 import pytest
 
-from tests.unit.gateway.house import CODEC, MINIMAL, NOON, TARGET, House, problem_of, visit
+from tests.unit.gateway.house import MINIMAL, NOON, TARGET, House, problem_of, visit
+from tests.unit.gateway.owner import CODEC
 from tocsin.domain.definitions import parse
 from tocsin.domain.errors import Fault, Unavailable
 from tocsin.ports.command_bus import Delivery
@@ -34,8 +35,13 @@ def test_a_created_job_is_answered_whole() -> None:
             "name": "Zürich ☃ 🦀",
             "state": "ACTIVE",
             "version": 1 << 40 | 1,
+            "paused_reason": None,
             "schedule": {"run_at": "2026-10-10T20:30:00.123456Z"},
             "target": {"type": "http", "url": "https://settle.internal/run", "method": "POST", "timeout_s": 900.0},
+            "retry": None,
+            "concurrency": "skip_if_running",
+            "misfire_after_s": 60.0,
+            "idempotency_key": None,
             "labels": {"team": "settlement"},
             "metadata": {"ticket": [1, None]},
             "created_at": "2026-10-10T12:00:00Z",
@@ -92,11 +98,23 @@ def test_two_tenants_are_refused() -> None:
     ("body", "field"),
     [
         ({**MINIMAL, "cron": "0 2 * * *"}, "cron"),
-        ({"schedule": {"cron": "0 2 * * *", "timezone": "Asia/Kolkata"}, "target": TARGET}, "schedule.cron"),
-        ({"schedule": {"cron": "1," * 290_000}, "target": TARGET}, "schedule.cron"),
-        ({**MINIMAL, "retry": {"max_attempts": 5}}, "retry"),
-        ({**MINIMAL, "idempotency_key": "k"}, "idempotency_key"),
-        ({**MINIMAL, "job_id": "mine"}, "job_id"),
+        ({"schedule": {"cron": "0 2 * * *", "timezone": "Asia/Calcuta"}, "target": TARGET}, "schedule.timezone"),
+        ({"schedule": {"cron": "0 0 30 2 *", "timezone": "UTC"}, "target": TARGET}, "schedule.cron"),
+        ({"schedule": {"cron": "1," * 290_000, "timezone": "UTC"}, "target": TARGET}, "schedule.cron"),
+        ({"schedule": {"every_s": 0.5}, "target": TARGET}, "schedule.every_s"),
+        ({"schedule": {"every_s": 60, "end_at": "2027-01-01T00:00:00Z"}, "target": TARGET}, "schedule.end_at"),
+        ({**MINIMAL, "retry": {"max_attempts": 0}}, "retry.max_attempts"),
+        ({**MINIMAL, "retry": {"retry_on": [500]}}, "retry.retry_on"),
+        ({**MINIMAL, "idempotency_key": ""}, "idempotency_key"),
+        ({**MINIMAL, "idempotency_key": "k", "job_id": "mine"}, "idempotency_key"),
+        ({**MINIMAL, "job_id": "a b"}, "job_id"),
+        ({**MINIMAL, "job_id": 7}, "job_id"),
+        ({**MINIMAL, "job_id": "x" * 65}, "job_id"),
+        ({**MINIMAL, "job_id": "other@mine"}, "job_id"),
+        ({**MINIMAL, "job_id": "job_" + "0" * 32}, "job_id"),
+        ({**MINIMAL, "job_id": "key_" + "0" * 32}, "job_id"),
+        ({**MINIMAL, "job_id": ["mine"], "delay_s": -1}, "job_id"),
+        ({"delay_s": 1, "target": {"type": "message", "topic": "__offsets", "value": "x"}}, "target.topic"),
         ({**MINIMAL, "concurrency": "queue"}, "concurrency"),
         ({**MINIMAL, "delivery": "at_most_once"}, "delivery"),
         ({**MINIMAL, "spread_s": 5}, "spread_s"),
@@ -170,7 +188,7 @@ def test_validate_only_writes_nothing() -> None:
 
 def test_what_the_owner_rejects_is_422_with_its_faults() -> None:
     house = House()
-    house.rejecting = (Fault("run_at", "'x'", "is not to the owner's liking", "please the owner"),)
+    house.owner.rejecting = (Fault("run_at", "'x'", "is not to the owner's liking", "please the owner"),)
 
     async def scene(client: httpx.AsyncClient) -> None:
         problem = problem_of(await client.post("/v1/jobs", json=MINIMAL), 422)

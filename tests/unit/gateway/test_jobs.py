@@ -147,7 +147,7 @@ def test_a_delete_is_confirmed_while_the_store_is_away() -> None:
     visit(house, scene)
 
 
-@pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
+@pytest.mark.parametrize("header", ["If-Unmodified-Since", "If-None-Match"])
 def test_conditions_are_refused_rather_than_ignored(header: str) -> None:
     house = House()
 

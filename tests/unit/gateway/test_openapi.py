@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 
 from tests.unit.gateway.house import MINIMAL, House, visit
-from tocsin.domain import definitions, targets
+from tocsin.domain import definitions, policies, schedules, targets
 from tocsin.roles.gateway import later, models
 from tocsin.roles.gateway.app import routed_app
 from tocsin.roles.gateway.openapi import openapi_document, written
@@ -51,7 +51,11 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("POST", "/v1/jobs"),
         ("GET", "/v1/jobs"),
         ("GET", "/v1/jobs/{job_id}"),
+        ("PUT", "/v1/jobs/{job_id}"),
         ("DELETE", "/v1/jobs/{job_id}"),
+        ("POST", "/v1/jobs/{job_id}:pause"),
+        ("POST", "/v1/jobs/{job_id}:resume"),
+        ("POST", "/v1/jobs/{job_id}:trigger"),
         ("GET", "/v1/jobs/{job_id}/runs"),
         ("GET", "/v1/runs/{execution_id}"),
         ("GET", "/v1/commands/{command_id}"),
@@ -71,9 +75,23 @@ def test_every_error_is_documented_as_a_problem() -> None:
 
 
 def test_the_documented_job_has_the_fields_of_the_validation() -> None:
-    assert set(models.JobRequest.model_fields) == set(definitions.KNOWN)
-    assert set(models.TargetModel.model_fields) == {"type", "url", "method", "headers", "body", "timeout_s"}
-    assert models.TargetModel.model_fields["timeout_s"].default == targets.TIMEOUT_S_DEFAULT
+    assert set(models.JobRequest.model_fields) == {"job_id", *definitions.KNOWN}
+    for model, target in (
+        (models.HttpTargetModel, targets.HttpTarget),
+        (models.MessageTargetModel, targets.MessageTarget),
+    ):
+        assert set(model.model_fields) == {"type", *target.__slots__}
+        assert get_args(model.model_fields["type"].annotation) == (target.type,)
+    assert models.HttpTargetModel.model_fields["timeout_s"].default == targets.TIMEOUT_S_DEFAULT
+    for name, field in models.RetryModel.model_fields.items():
+        assert field.default == getattr(policies.RetryPolicy(), name)
+    companions = {name for names in schedules.COMPANIONS.values() for name in names}
+    assert set(models.ScheduleModel.model_fields) == {*schedules.KINDS, *companions}
+    fields = models.JobRequest.model_fields
+    assert get_args(fields["concurrency"].annotation) == tuple(
+        map(str, (policies.Overlap.SKIP, policies.Overlap.ALLOW))
+    )
+    assert fields["misfire_after_s"].default == policies.MISFIRE_AFTER_S_DEFAULT
 
 
 def test_answers_have_the_documented_fields() -> None:
@@ -83,5 +101,10 @@ def test_answers_have_the_documented_fields() -> None:
         assert (await client.get("/openapi.json")).json() == json.loads(written(document()))
         refused = await client.post("/v1/jobs", json={})
         assert set(refused.json()) == set(models.ProblemModel.model_fields)
+        path = f"/v1/jobs/{response.json()['job_id']}"
+        paused = await client.post(f"{path}:pause", json={"reason": "x"})
+        assert set(paused.json()) == set(models.JobModel.model_fields)
+        triggered = await client.post(f"{path}:trigger")
+        assert set(triggered.json()) == set(models.TriggeredModel.model_fields)
 
     visit(House(), scene)

@@ -12,6 +12,7 @@ from tocsin.domain import ids
 from tocsin.domain.executions import AttemptError, AttemptHead, ExecutionEvent
 from tocsin.domain.instants import DAY, SECOND
 from tocsin.ports.views import DispatchSeen, EventSeen, Run
+from tocsin.roles.gateway.models import RunModel
 
 
 def head_of(job: dict[str, Any], scheduled_for: int, tenant_id: str = "default") -> AttemptHead:
@@ -163,6 +164,88 @@ def test_the_list_of_runs_is_bounded() -> None:
         assert [run["attempt"] for run in (await client.get(f"{path}?limit=2")).json()["runs"]] == [5, 4]
         for query in ("limit=501", "limit=0", "page_token=x", "state=DEAD"):
             problem_of(await client.get(f"{path}?{query}"), 422)
+
+    visit(house, scene)
+
+
+def test_the_attempts_of_an_execution_show_why_and_when_it_is_tried_again() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        first = head_of(job, NOON + 60 * SECOND)
+        failed = {"attempt_state": "FAILED", "error": AttemptError("status", "503 busy", 503), "result": None}
+        ended(house, first, state="RETRY_SCHEDULED", retry_at=first.due_at + 30 * SECOND, **failed)
+        execution = (await client.get(f"/v1/runs/{first.execution_id}")).json()
+        assert execution["state"] == "RETRY_SCHEDULED"
+        assert execution["attempts"][0]["retry_at"] == "2026-10-10T12:01:30Z"
+        second = first._replace(attempt=2, token=8)
+        dispatched(house, second)
+        assert (await client.get(f"/v1/runs/{first.execution_id}")).json()["state"] == "QUEUED"
+        ended(house, second, state="RUNNING", finished_at=None, result=None)
+        execution = (await client.get(f"/v1/runs/{first.execution_id}")).json()
+        assert [(run["attempt"], run["state"]) for run in execution["attempts"]] == [
+            (1, "RETRY_SCHEDULED"),
+            (2, "RUNNING"),
+        ]
+        assert execution["state"] == "RUNNING"
+
+    visit(house, scene)
+
+
+def test_what_was_skipped_is_a_run_with_its_range_and_reason() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        upto = NOON + 600 * SECOND
+        head = head_of(job, NOON + 60 * SECOND)
+        told = {"reason": "paused", "skipped_upto": upto, "skipped_count": 10, "result": None, "started_at": None}
+        ended(house, head, state="SKIPPED", **told)
+        (run,) = (await client.get(f"/v1/jobs/{job['job_id']}/runs")).json()["runs"]
+        assert (run["state"], run["reason"], run["skipped_count"]) == ("SKIPPED", "paused", 10)
+        assert run["skipped_upto"] == "2026-10-10T12:10:00Z"
+        assert set(run) == set(RunModel.model_fields)
+
+    visit(house, scene)
+
+
+def test_runs_of_a_recurring_job_and_those_triggered_by_hand_are_listed_and_read() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client, delay_s=None, schedule={"every_s": 60}, job_id="mine")
+        by_hand = ids.triggered_execution_id(job["job_id"], job["version"], NOON + SECOND, "cmd_" + "1" * 32)
+        dispatched(house, head_of(job, NOON + SECOND)._replace(execution_id=by_hand))
+        for minute in (1, 2, 400 * 24 * 60):
+            dispatched(house, head_of(job, NOON + minute * 60 * SECOND))
+        house.later(400 * DAY // SECOND)
+        runs = (await client.get("/v1/jobs/mine/runs")).json()["runs"]
+        assert [run["scheduled_for"] for run in runs] == [
+            "2027-11-14T12:00:00Z",
+            "2026-10-10T12:02:00Z",
+            "2026-10-10T12:01:00Z",
+            "2026-10-10T12:00:01Z",
+        ]
+        assert runs[-1]["execution_id"] == by_hand
+        assert len((await client.get("/v1/jobs/mine/runs?limit=2")).json()["runs"]) == 2
+        assert (await client.get(f"/v1/runs/{by_hand}")).json()["execution_id"] == by_hand
+        problem_of(await client.get(f"/v1/runs/{by_hand}", headers={"Tocsin-Tenant": "other"}), 404)
+
+    visit(house, scene)
+
+
+def test_the_runs_of_an_earlier_job_under_the_same_id_stay_in_the_list() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client, job_id="mine")
+        dispatched(house, head_of(job, NOON + 60 * SECOND))
+        await client.delete("/v1/jobs/mine")
+        house.later(90 * DAY // SECOND)
+        again = await created(client, job_id="mine")
+        dispatched(house, head_of(again, house.clock.now() + 60 * SECOND))
+        assert len((await client.get("/v1/jobs/mine/runs")).json()["runs"]) == 2
 
     visit(house, scene)
 

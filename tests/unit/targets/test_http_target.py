@@ -22,6 +22,7 @@ from tocsin.adapters.targets.http import HttpTargetRunner
 from tocsin.domain.executions import AttemptHead, Execution, ReportKind
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.targets import Attempt, AttemptEnd
+from tocsin.roles.worker.reports import Reporter
 
 ID = "acme@nightly.7.1760130000000000"
 HEAD = AttemptHead(2, 41, 0, ID, "acme@nightly", "acme", 7, 1_760_130_000_000_000, 1_760_130_000_000_001)
@@ -37,7 +38,9 @@ async def _redirect(request: web.Request) -> web.StreamResponse:
 
 
 async def _status(request: web.Request) -> web.StreamResponse:
-    return web.Response(status=int(request.query["code"]), text=request.query.get("text", "") or "a\nb")
+    headers = {"Retry-After": request.query["after"]} if "after" in request.query else {}
+    text = request.query.get("text", "") or "a\nb"
+    return web.Response(status=int(request.query["code"]), text=text, headers=headers)
 
 
 async def _cookie(request: web.Request) -> web.StreamResponse:
@@ -175,6 +178,15 @@ def test_other_statuses_fail_with_the_status(receiver: HttpReceiver, make_runner
     assert (end.error.error_class, end.error.status) == ("status", code)
     assert "\n" not in end.error.message
     assert end.error.message.startswith(str(code))
+
+
+@pytest.mark.parametrize(("after", "seconds"), [("120", 120.0), ("-5", None), ("", None)])
+def test_what_a_target_asks_for_is_passed_on(
+    receiver: HttpReceiver, make_runner: Any, after: str, seconds: float | None
+) -> None:
+    end = run(make_runner(), attempt(f"{receiver.url}/status?code=429&after={after}"))
+    assert end.error is not None
+    assert end.error.retry_after_s == seconds
 
 
 def test_redirects_are_not_followed_and_the_location_is_named(receiver: HttpReceiver, make_runner: Any) -> None:
@@ -395,12 +407,10 @@ def test_results_and_errors_have_bounded_lengths(receiver: HttpReceiver, make_ru
 
 def test_an_end_can_be_reported(receiver: HttpReceiver, make_runner: Any) -> None:
     """What comes from outside must survive encoding, lone surrogates and all."""
-    from tocsin.roles.worker.reports import end_report
-
     codec = AvroCodec()
     execution = codec.decode_execution(
         codec.encode_execution(HEAD, HttpTarget(f"{receiver.url}/status?code=500&text=%FF%00"))
     )
     end = run(make_runner(), Attempt("r", execution, False))
-    report = codec.decode_report(end_report(codec, "w", execution, end, False))
+    report = codec.decode_report(Reporter(codec, "w").ended(execution, end))
     assert report.error == end.error

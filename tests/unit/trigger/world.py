@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from prometheus_client import CollectorRegistry
 
 from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.memory.fleet_log import MemoryFleetLog
 from tocsin.adapters.memory.schedule_store import MemoryScheduleStore, MemoryTables
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
 from tocsin.adapters.metrics import PrometheusMeter
@@ -18,9 +19,9 @@ from tocsin.domain.executions import AttemptError, AttemptReport, Execution
 from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.domain.sharding import shard_of
 from tocsin.engine.dispatch_desk import Lanes
-from tocsin.engine.fleet_watch import FleetWatch
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, EVENTS, OUTCOMES, REPORTS, executions
+from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
 from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
 from tocsin.testing import SettableClock
@@ -39,7 +40,7 @@ class Node:
     loop: TriggerLoop
     log: MemoryShardLog
     store: MemoryScheduleStore
-    watch: FleetWatch
+    beats: MemoryFleetLog
     name: str
 
 
@@ -57,7 +58,7 @@ class World:
         self.loop: TriggerLoop
         self.shard_log: MemoryShardLog
         self.store: MemoryScheduleStore
-        self.watch: FleetWatch
+        self.beats: MemoryFleetLog
         self.name: str
 
     def start(self, *, aware: bool = True) -> TriggerLoop:
@@ -71,7 +72,7 @@ class World:
             self.shard_log.lose(range(self.shards))  # which it learns when it polls, and not before
         node.log.assign(range(self.shards))
         self.loop, self.shard_log, self.store = node.loop, node.log, node.store
-        self.watch, self.name = node.watch, node.name
+        self.beats, self.name = node.beats, node.name
         self.loop.turn()
         return self.loop
 
@@ -82,14 +83,15 @@ class World:
         owners = (f"owner-{self.starts}.{n}" for n in itertools.count())
         log = MemoryShardLog(self.log, "")
         store = MemoryScheduleStore(self.tables)
-        watch = FleetWatch(name)
+        beats = MemoryFleetLog()
+        watch = FleetReader(beats, name)
         meter = PrometheusMeter(CollectorRegistry())
         restore = Restorer(
             MemoryTakeover(self.log), CODEC, ClusterFacts(1, self.shards), LANES, self.limits, 1, self.clock
         )
         loop = TriggerLoop(log, store, restore, lambda: next(owners), watch, self.clock, meter, LoopLimits())
         loop.join()
-        return Node(loop, log, store, watch, name)
+        return Node(loop, log, store, beats, name)
 
     @property
     def engines(self) -> Mapping[int, ShardEngine]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.worker.worker_world import World
 from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.engine.offset_metadata import encode_marks
 from tocsin.ports.dispatch_log import CommitOutcome, Delivery
 
 
@@ -61,7 +64,7 @@ def test_an_unacknowledged_report_settles_nothing() -> None:
     assert world.offset() == 1
 
 
-def test_a_crash_between_mark_and_start_leaves_a_begun_record_that_a_successor_marks_as_redelivered() -> None:
+def test_what_a_dead_worker_had_begun_is_never_started_by_its_successor_but_returned() -> None:
     world = World()
     world.dispatch("a", "b", "c", "d", "e", "f")
     first = world.worker()
@@ -69,33 +72,94 @@ def test_a_crash_between_mark_and_start_leaves_a_begun_record_that_a_successor_m
     assert first.started == ["a", "b", "c", "d"]
     world.lane.expel(first.log)
     second = world.worker("w2")
-    second.steps(1)
-    assert second.redelivered == ["a", "b", "c", "d"]
+    second.sink.held = True
+    second.steps(3)
+    assert second.started == ["e", "f"]
+    assert world.marks().begun == {0, 1, 2, 3, 4, 5}, "a return settles once it is acknowledged"
+    second.sink.held = False
     second.runner.finish_all()
     second.steps(2)
-    assert second.started == ["a", "b", "c", "d", "e", "f"]
-    assert second.redelivered == ["a", "b", "c", "d"], "what nobody had begun is no redelivery"
-    second.runner.finish_all()
-    second.steps(3)
-    assert [r.redelivered for r in second.reports] == [True] * 4 + [False] * 2
-    assert {(r.head.attempt, r.head.token) for r in second.reports} == {(1, 3)}
+    returned = [r for r in second.reports if r.kind == ReportKind.RETURNED]
+    assert [(r.head.job_id, r.started, r.reason) for r in returned] == [(j, "maybe", "predecessor") for j in "abcd"]
+    assert {(r.head.attempt, r.head.token, r.started_at, r.worker_id) for r in returned} == {(1, 3, None, "w2")}
+    assert world.lane.committed[0] == (6, "")
+    assert second.meter.counts["returned predecessor"] == 4
 
 
-def test_what_a_predecessor_settled_out_of_order_is_not_run_again() -> None:
+def test_returns_need_no_room() -> None:
+    world = World(partitions=2)
+    world.dispatch("w", "x", "y", "z", partition=1)
+    world.dispatch("a", "b", "c", "d", partition=0)
+    first = world.worker()
+    second = world.worker("w2")
+    first.steps()
+    second.steps()
+    first.steps()
+    second.steps()
+    assert (len(first.running), len(second.running)) == (4, 4)
+    world.lane.expel(second.log)
+    first.steps(3)
+    assert len([r for r in first.reports if r.reason == "predecessor"]) == 4
+
+
+def test_nothing_is_returned_before_a_commit_proves_that_it_is_ours() -> None:
+    world = World()
+    world.dispatch("a")
+    first = world.worker()
+    first.steps()
+    world.lane.expel(first.log)
+    second = world.worker("w2")
+    world.lane.answers.append(CommitOutcome.REFUSED)
+    second.steps()
+    assert second.said == []
+    second.steps(2)
+    assert second.said == [("a", "RETURNED", "predecessor")]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [(b"acme|bad.7.5000000|2|9", [("bad", "RETURNED", "predecessor")]), (b"unreadable", [])]
+)
+def test_a_damaged_record_that_a_predecessor_had_begun_is_returned_by_its_key(
+    key: bytes, said: list[tuple[str, str, str | None]]
+) -> None:
+    world = World()
+    world.lane.append(0, key, b"garbage")
+    world.lane.committed[0] = (0, encode_marks([], [0], 0))
+    worker = world.worker()
+    worker.steps(3)
+    assert worker.said == said
+    assert [(r.head.attempt, r.head.token) for r in worker.reports] == [(2, 9)] * len(said)
+    assert world.lane.committed[0] == (1, "")
+
+
+def test_a_begun_offset_that_never_arrives_holds_nothing_up() -> None:
+    world = World()
+    world.lane.leave_gap(0, 3)
+    world.dispatch("a")
+    world.lane.committed[0] = (0, encode_marks([1], [0, 2], 0))
+    worker = world.worker()
+    worker.steps()
+    worker.runner.finish_all()
+    worker.steps(2)
+    assert worker.said == [("a", "SUCCEEDED", None)]
+    assert world.lane.committed[0] == (4, "")
+
+
+def test_what_a_predecessor_settled_out_of_order_is_not_touched_again() -> None:
     world = World()
     world.dispatch("a", "b", "c")
     first = world.worker()
     first.steps()
-    first.runner.finish(first.runner.running[1])
+    first.finish("b")
     first.steps(2)
     assert world.marks().settled == {1}
     world.lane.expel(first.log)
     second = world.worker("w2")
-    second.steps(2)
-    assert second.started == ["a", "c"]
+    second.steps(3)
+    assert (second.started, [job for job, _, _ in second.said]) == ([], ["a", "c"])
 
 
-def test_a_crash_after_the_report_repeats_the_attempt_but_marks_it() -> None:
+def test_a_crash_between_report_and_settle_repeats_nothing() -> None:
     world = World()
     world.dispatch("a")
     first = world.worker()
@@ -103,11 +167,12 @@ def test_a_crash_after_the_report_repeats_the_attempt_but_marks_it() -> None:
     first.runner.finish_all()
     world.lane.answers.append(CommitOutcome.REFUSED)
     first.steps(1)
-    assert len(first.reports) == 1
+    assert first.said == [("a", "SUCCEEDED", None)]
     world.lane.expel(first.log)
     second = world.worker("w2")
-    second.steps()
-    assert second.redelivered == ["a"]
+    second.steps(3)
+    assert second.started == []
+    assert second.said == [("a", "RETURNED", "predecessor")], "stale to the owner, who has the end already"
 
 
 def test_a_dispatch_after_a_loss_is_redelivered_though_its_record_is_new() -> None:
@@ -179,11 +244,17 @@ def test_a_queue_full_of_bytes_pauses_too() -> None:
     assert len(worker.started) == 8
 
 
-def test_a_slow_attempt_fills_the_window_of_its_partition_only() -> None:
+def test_a_slow_attempt_whose_lease_is_not_acknowledged_fills_the_window_of_its_partition_only() -> None:
     world = World(partitions=2, window_max=64, read_ahead_records_max=1_000)
     world.dispatch("slow", *(f"p{i}" for i in range(99)), partition=0)
     world.dispatch(*(f"q{i}" for i in range(100)), partition=1)
     worker = world.worker()
+    acknowledged = worker.sink.acknowledged
+
+    def not_the_lease(wait_s: float) -> list[Any]:
+        return [sent for sent in acknowledged(wait_s) if not sent.lease]
+
+    worker.sink.acknowledged = not_the_lease  # type: ignore[method-assign]
     for _ in range(100):
         worker.steps()
         worker.runner.finish(*[a for a in worker.runner.running if a.execution.head.job_id != "slow"])
@@ -195,6 +266,27 @@ def test_a_slow_attempt_fills_the_window_of_its_partition_only() -> None:
         worker.steps()
     assert len(worker.started) == 200
     assert worker.log.paused == set()
+
+
+def test_a_slow_attempt_gets_its_lease_when_the_window_is_half_full() -> None:
+    world = World(partitions=2, window_max=64, read_ahead_records_max=1_000)
+    world.dispatch("slow", *(f"p{i}" for i in range(20)), partition=0)
+    worker = world.worker()
+    for _ in range(30):
+        worker.steps()
+        worker.runner.finish(*[a for a in worker.runner.running if a.execution.head.job_id != "slow"])
+    assert world.offset() == 0
+    assert ("slow", "RUNNING", None) not in worker.said
+    world.dispatch(*(f"r{i}" for i in range(80)), partition=0)
+    for _ in range(60):
+        worker.steps()
+        worker.runner.finish(*[a for a in worker.runner.running if a.execution.head.job_id != "slow"])
+    assert [job for job, kind, _ in worker.said if kind == "RUNNING"] == ["slow"]
+    assert len(worker.started) == 101
+    assert world.lane.committed[0] == (101, "")
+    worker.finish("slow")
+    worker.steps(2)
+    assert worker.said[-1] == ("slow", "SUCCEEDED", None)
 
 
 def test_gaps_never_pause() -> None:

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
 from tests.unit.worker.worker_world import Worker, World
 from tocsin.bootstrap.worker import serve
 from tocsin.roles.heartbeat import LoopWatch
@@ -28,7 +30,9 @@ class FakeProcess:
             self.stopping.set()
 
 
-def drive(world: World, worker: Worker, process: FakeProcess, during: Any = lambda: None) -> bool:
+def drive(
+    world: World, worker: Worker, process: FakeProcess, during: Any = lambda: None, stop_grace_s: float = 5.0
+) -> bool:
     step = worker.loop.step
 
     def counted() -> None:
@@ -37,7 +41,7 @@ def drive(world: World, worker: Worker, process: FakeProcess, during: Any = lamb
         process.count_down()
 
     worker.loop.step = counted  # type: ignore[method-assign]
-    return serve(process, worker.loop, LoopWatch(time.monotonic), stop_grace_s=5.0)  # type: ignore[arg-type]
+    return serve(process, worker.loop, LoopWatch(time.monotonic), stop_grace_s)  # type: ignore[arg-type]
 
 
 def test_it_says_once_that_it_is_ready_and_ends_well_when_asked() -> None:
@@ -61,6 +65,24 @@ def test_what_runs_when_it_is_asked_to_stop_is_let_end() -> None:
 
     assert drive(world, worker, process, finish_when_asked)
     assert world.lane.committed[0] == (1, "")
+
+
+def test_what_outlasts_the_grace_is_returned_and_the_end_is_clean() -> None:
+    world = World()
+    world.dispatch("a", timeout_s=80_000.0)
+    worker, process = world.worker(), FakeProcess(turns=1)
+    assert drive(world, worker, process, stop_grace_s=0.1)
+    assert worker.said == [("a", "RUNNING", None), ("a", "RETURNED", "stop")]
+    assert world.lane.committed[0] == (1, "")
+
+
+def test_an_end_without_the_last_acknowledgement_is_not_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.bootstrap.worker.RETURN_WAIT_S", 0.1)
+    world = World()
+    world.dispatch("a", timeout_s=80_000.0)
+    worker, process = world.worker(), FakeProcess(turns=1)
+    worker.sink.held = True
+    assert not drive(world, worker, process, stop_grace_s=0.1)
 
 
 def test_stuck_attempts_end_the_process_so_that_a_new_one_starts() -> None:

@@ -11,7 +11,7 @@ from tocsin.adapters.memory.report_sink import MemoryReportSink
 from tocsin.adapters.memory.targets import MemoryTargetRunner
 from tocsin.domain.executions import AttemptHead, AttemptReport, dispatch_key
 from tocsin.domain.ids import execution_id
-from tocsin.domain.targets import HttpTarget
+from tocsin.domain.targets import HttpTarget, MessageTarget, Target
 from tocsin.engine.offset_metadata import Marks, decode_marks
 from tocsin.roles.worker import WorkerLimits, WorkerLoop
 
@@ -51,6 +51,12 @@ class CountingMeter:
     def reported(self, count: int) -> None:
         self._add("reported", count)
 
+    def leased(self, count: int) -> None:
+        self._add("leased", count)
+
+    def returned(self, reason: str, count: int) -> None:
+        self._add(f"returned {reason}", count)
+
     def running(self, count: int) -> None:
         self.counts["running"] = count
 
@@ -79,9 +85,10 @@ class HandoverSink(MemoryReportSink):
 class Worker:
     """One worker process."""
 
-    def __init__(self, world: World, name: str, limits: WorkerLimits) -> None:
+    def __init__(self, world: World, name: str, limits: WorkerLimits, runner: MemoryTargetRunner | None = None) -> None:
+        self.name = name
         self.log = MemoryDispatchLog(world.lane)
-        self.runner = MemoryTargetRunner(world.clock)
+        self.runner = runner or MemoryTargetRunner(world.clock)
         self.sink = HandoverSink(world.clock)
         self.meter = CountingMeter()
         self.loop = WorkerLoop(
@@ -111,6 +118,23 @@ class Worker:
     def started(self) -> list[str]:
         return [attempt.execution.head.job_id for attempt in self.runner.started]
 
+    def finish(self, job: str, **end: Any) -> None:
+        """End the running attempts of a job."""
+        self.runner.finish(*[a for a in self.runner.running if a.execution.head.job_id == job], **end)
+
+    def drain(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.loop.drain()
+
+    @property
+    def running(self) -> list[str]:
+        return [attempt.execution.head.job_id for attempt in self.runner.running]
+
+    @property
+    def said(self) -> list[tuple[str, str, str | None]]:
+        """Job, kind and reason of every durable report."""
+        return [(r.head.job_id, r.kind, r.reason) for r in self.reports]
+
     @property
     def redelivered(self) -> list[str]:
         return [attempt.execution.head.job_id for attempt in self.runner.started if attempt.redelivered]
@@ -131,12 +155,20 @@ class World:
     def worker(self, name: str = "w1") -> Worker:
         return Worker(self, name, self.limits)
 
-    def dispatch(self, *names: str, partition: int = 0, timeout_s: float = 30.0, losses: int = 0) -> None:
+    def dispatch(
+        self, *names: str, partition: int = 0, timeout_s: float = 30.0, losses: int = 0, token: int = 3
+    ) -> None:
         for name in names:
-            identity = execution_id(name, 7, 5_000_000)
-            head = AttemptHead(1, 3, losses, identity, name, "acme", 7, 5_000_000, 5_000_000)
-            value = CODEC.encode_execution(head, HttpTarget("http://target.test/", timeout_s=timeout_s))
-            self.lane.append(partition, dispatch_key("acme", identity, 1, 3).encode(), value)
+            self._write(name, HttpTarget("http://target.test/", timeout_s=timeout_s), partition, losses, token)
+
+    def dispatch_message(self, name: str) -> None:
+        self._write(name, MessageTarget("orders"), partition=0, losses=0, token=3)
+
+    def _write(self, name: str, target: Target, partition: int, losses: int, token: int) -> None:
+        identity = execution_id(name, 7, 5_000_000)
+        head = AttemptHead(1, token, losses, identity, name, "acme", 7, 5_000_000, 5_000_000)
+        key = dispatch_key("acme", identity, 1, token).encode()
+        self.lane.append(partition, key, CODEC.encode_execution(head, target))
 
     def marks(self, partition: int = 0) -> Marks:
         return decode_marks(self.lane.committed[partition][1])

@@ -1,7 +1,7 @@
 """Commands as JSON: what a service or a person may write to the command log without any Avro library.
 
-A record whose first byte is ``{`` is JSON, with the field names of the ``JobCommand`` schema; the definition is what the
-REST door takes. Nothing is checked here but the types of the fields around it.
+A record whose first byte is ``{`` is JSON, with the field names of the ``JobCommand`` schema; the definition is what
+the REST door takes. Nothing is checked here but the types of the fields around it.
 """
 
 from __future__ import annotations

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from typing import Final
 
 from cassandra import AuthenticationFailed, ConfigurationException, InvalidRequest, Unauthorized
 from cassandra.cluster import NoHostAvailable
-from cassandra.protocol import SyntaxException
+from cassandra.protocol import ProtocolException, SyntaxException
 
 from tocsin.domain.errors import Refused, TocsinError, Unavailable
 
 PART: Final = "cassandra"
+_UNBINDABLE: Final = (UnicodeEncodeError, struct.error, OverflowError)
+"""What packing raises for values that the store's types cannot hold."""
+_OF_ALL: Final = re.compile(r"does not exist|unconfigured|undefined|unrecogni|keyspace|column family|disk usage", re.I)
+"""In refusals that are about the schema or the servers, and so concern every request like it."""
 
 
 def translated(error: BaseException) -> TocsinError:
@@ -34,7 +40,18 @@ def translated(error: BaseException) -> TocsinError:
         if "does not exist" in text or "unconfigured table" in text:
             return Refused(f"cassandra has no such keyspace or table ({text}); run `tocsin schema migrate`")
         return Refused(f"cassandra refuses a request: {text}")
+    if isinstance(error, ProtocolException):
+        return Refused(f"cassandra refuses a request: {_in_a_line(error)}")
+    if isinstance(error, _UNBINDABLE):
+        return Refused(f"cassandra has no place for a value: {_in_a_line(error)}")
     return Unavailable(PART, _in_a_line(error))
+
+
+def refuses_values(error: BaseException) -> bool:
+    """Tell whether this one request is refused for its own values, for ever, while its neighbours are served."""
+    if isinstance(error, InvalidRequest | ProtocolException):
+        return _OF_ALL.search(str(error)) is None
+    return isinstance(error, _UNBINDABLE)
 
 
 def _in_a_line(error: BaseException) -> str:

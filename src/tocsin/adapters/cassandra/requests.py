@@ -1,7 +1,9 @@
 """Requests that are asked again until they succeed: one thread that sends, bounded in flight, reads before writes.
 
 Failures are paced as a whole as well as one by one: while the store does not answer, one request at a time is the
-probe, so an outage costs a request a pause and not a storm. Nothing in here knows what a request means.
+probe, so an outage costs a request a pause and not a storm. A request that the store answers with a refusal of its
+values is no outage: it holds nobody up, and is asked again by itself after much longer pauses, for nothing is dropped
+in here. Nothing in here knows what a request means.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Final
 import structlog
 from cassandra.cluster import ResultSet
 
-from tocsin.adapters.cassandra.driver_errors import translated
+from tocsin.adapters.cassandra.driver_errors import refuses_values, translated
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.domain.errors import TocsinError
 
@@ -26,13 +28,19 @@ log = structlog.get_logger()
 
 PAUSE_FIRST_S: Final = 0.1
 PAUSE_MAX_S: Final = 5.0
+REFUSED_PAUSE_FIRST_S: Final = 5.0
+REFUSED_PAUSE_MAX_S: Final = 300.0
 _LOG_EVERY_S: Final = 10.0
 _DOUBLINGS_MAX: Final = 16
 
 
-def pause_s(failures: int) -> float:
-    """Return how long to wait after so many failures in a row: 0.1 s, doubled up to 5 s."""
-    return min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0 ** min(failures - 1, _DOUBLINGS_MAX))
+def pause_s(failures: int, first_s: float = PAUSE_FIRST_S, max_s: float = PAUSE_MAX_S) -> float:
+    """Return how long to wait after so many failures in a row: the first pause, doubled up to the longest."""
+    return min(max_s, first_s * 2.0 ** min(failures - 1, _DOUBLINGS_MAX))
+
+
+def _keep(_error: TocsinError) -> bool:
+    return False
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +53,10 @@ class Request:
         wanted: asked before each sending; when False, the request is dropped without a word.
         urgent: goes before those that are not: a read that somebody waits for.
         paging_state: where to go on, for the later pages of a read.
+        failed: called after each sending that failed, before the next; must be quick.
+        refused: called when the store refuses the values; True where that settles the request, and False where it is
+            to be asked again, later and apart from the others.
+        what: names the request for the operator's eyes.
     """
 
     build: Callable[[Connection], Any]
@@ -52,7 +64,11 @@ class Request:
     wanted: Callable[[], bool]
     urgent: bool = False
     paging_state: bytes | None = None
+    failed: Callable[[], None] = lambda: None
+    refused: Callable[[TocsinError], bool] = _keep
+    what: Callable[[], str] = lambda: "a request"
     failures: int = 0
+    refusals: int = 0
 
 
 class RequestPump:
@@ -61,8 +77,11 @@ class RequestPump:
     What waits here is bounded by whoever submits; what is in flight is bounded here.
     """
 
-    def __init__(self, connection: Connection, in_flight_max: int) -> None:
+    def __init__(
+        self, connection: Connection, in_flight_max: int, refused_pause_first_s: float = REFUSED_PAUSE_FIRST_S
+    ) -> None:
         self._connection = connection
+        self._refused_pause_first_s = refused_pause_first_s
         self._in_flight_max = in_flight_max
         self._in_flight = 0
         self._urgent: deque[Request] = deque()
@@ -73,6 +92,7 @@ class RequestPump:
         """In a row, over all requests; 0 while the store answers."""
         self._not_before = 0.0
         self._logged_at = float("-inf")
+        self._refusal_logged_at = float("-inf")
         self._closed = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="store-requests", daemon=True)
@@ -151,6 +171,10 @@ class RequestPump:
         request.succeeded(ResultSet(future, rows))
 
     def _failed(self, error: Exception, request: Request) -> None:
+        if refuses_values(error):
+            self._refused(translated(error), request)
+            return
+        request.failed()
         now = time.monotonic()
         with self._changed:
             self._in_flight -= 1
@@ -167,6 +191,34 @@ class RequestPump:
             self._changed.notify()
         if told:
             self._tell(translated(error), request, waiting)
+
+    def _refused(self, error: TocsinError, request: Request) -> None:
+        """Set a request apart: it says nothing about how the store is, neither good nor bad."""
+        with self._changed:
+            self._in_flight -= 1
+            self._changed.notify()
+            if self._closed:
+                return
+        if request.refused(error):
+            return
+        now = time.monotonic()
+        with self._changed:
+            request.refusals += 1
+            pause = pause_s(request.refusals, self._refused_pause_first_s, REFUSED_PAUSE_MAX_S)
+            heapq.heappush(self._later, (now + pause, next(self._order), request))
+            told = now - self._refusal_logged_at >= _LOG_EVERY_S
+            if told:
+                self._refusal_logged_at = now
+            self._changed.notify()
+        if told:
+            log.error(
+                "the store refuses this for good; what waits for it stays undone until somebody acts",
+                action="store.refused",
+                error=str(error),
+                request=request.what(),
+                refusals=request.refusals,
+                again_in_s=pause,
+            )
 
     def _tell(self, error: TocsinError, request: Request, waiting: int) -> None:
         log.warning(

@@ -6,7 +6,7 @@ import zlib
 from typing import Any, Final
 
 from tocsin.adapters.cassandra.batches import Write
-from tocsin.domain.executions import ExecutionState
+from tocsin.domain.executions import ENDS, ExecutionState
 from tocsin.domain.instants import month_of
 from tocsin.domain.jobs import JobState
 from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen, Run
@@ -83,21 +83,34 @@ def event_write(seen: EventSeen) -> Write:
         error.message if error else None,
         error.status if error else None,
         event.result,
+        event.retry_at,
+        event.skipped_upto,
+        event.skipped_count,
         seen.written_at,
     )
     texts = len(event.result or "") + (len(error.message) if error else 0)
     return Write("upsert_run_event", values, _EVENT_BYTES + len(head.execution_id) + 4 * texts)
 
 
+def is_queued(state: str | None, token: int | None, sent_token: int | None) -> bool:
+    """Tell whether an attempt waits in its lane: nothing is known of its latest dispatch but that it was sent."""
+    if state is None:
+        return True
+    return state not in ENDS and token is not None and sent_token is not None and sent_token > token
+
+
 def run_of(row: tuple[Any, ...]) -> Run:
-    """Read a row of ``select_runs``: what an event says goes before what is known from the dispatch."""
+    """Read a row of ``select_runs``: what its event says, or its dispatch where that came after."""
     execution_id, job_id, attempt, scheduled_for, *told = row
     tenant_id, token, job_version, due_at, published_at, state, attempt_state, reason, decided_at = told[:9]
     started_at, finished_at, worker_id, redelivered, error_class, error_message, error_status, result = told[9:17]
-    sent_tenant_id, sent_token, sent_job_version, sent_due_at, sent_at, losses, lane = told[17:]
-    if state is None:
+    retry_at, skipped_upto, skipped_count = told[17:20]
+    sent_tenant_id, sent_token, sent_job_version, sent_due_at, sent_at, losses, lane = told[20:]
+    if is_queued(state, token, sent_token):
         tenant_id, token, job_version, due_at = sent_tenant_id, sent_token, sent_job_version, sent_due_at
         published_at, redelivered, state = sent_at, bool(losses), ExecutionState.QUEUED.value
+        attempt_state = reason = decided_at = started_at = finished_at = worker_id = None
+        error_class = error_message = error_status = result = retry_at = skipped_upto = skipped_count = None
     return Run(
         execution_id=execution_id,
         job_id=job_id,
@@ -120,5 +133,8 @@ def run_of(row: tuple[Any, ...]) -> Run:
         error_message=error_message,
         error_status=error_status,
         result=result,
+        retry_at=retry_at,
+        skipped_upto=skipped_upto,
+        skipped_count=skipped_count,
         lane=lane,
     )

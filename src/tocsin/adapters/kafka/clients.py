@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from tocsin.domain.errors import Unavailable
+from tocsin.domain.errors import Refused, Unavailable
+
+NO_GENERATION: Final = -1
+"""The generation of what is not a member of its group. A commit under it is accepted unchecked."""
+_METADATA_MAGIC: Final = b"CGMDv2:"
 
 
 def base_config(bootstrap_servers: str, client_id: str, extra: dict[str, str] | None = None) -> dict[str, Any]:
@@ -33,3 +37,14 @@ def unavailable(error: KafkaError | KafkaException) -> Unavailable:
     """Translate a driver's error."""
     inner = error.args[0] if isinstance(error, KafkaException) else error
     return Unavailable("kafka", f"{inner.name()}: {inner.str()}" if isinstance(inner, KafkaError) else str(inner))
+
+
+def group_generation(metadata: bytes) -> int:
+    """Return the generation inside librdkafka's opaque group metadata; -1 before the first join.
+
+    A commit under generation -1 is accepted by the coordinator without any check, so it must never be sent.
+    """
+    if not metadata.startswith(_METADATA_MAGIC):
+        raise Refused("this librdkafka describes its group membership in an unknown form; tocsin needs 2.x")
+    start = len(_METADATA_MAGIC)
+    return int.from_bytes(metadata[start : start + 4], "little", signed=True)

@@ -190,6 +190,28 @@ class KafkaDispatchLog:
             consumer.close()  # revokes, which calls the listener, and leaves the group
             self._consumer = None
 
+    # For lanes that settle in transactions
+
+    def group_metadata(self) -> bytes:
+        """Return this member's standing in the group, for offsets that are sent in a transaction."""
+        metadata: bytes = self._member().consumer_group_metadata()
+        return metadata
+
+    def read_committed(self, partitions: Collection[int], wait_s: float) -> list[Start]:
+        """Return what the group committed, once no transaction that concerns it is open any more.
+
+        Raises:
+            Unavailable: no answer within the time, which says nothing about what was committed.
+        """
+        try:
+            answers = self._member().committed(self._places(partitions), timeout=wait_s)
+        except KafkaException as exception:
+            raise unavailable(exception) from exception
+        for answer in answers:
+            if answer.error is not None:
+                raise unavailable(answer.error)
+        return [_start(answer) for answer in answers]
+
     # Callbacks, called by librdkafka inside poll and close
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

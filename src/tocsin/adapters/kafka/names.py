@@ -49,3 +49,10 @@ class TopicNames:
     def group(self, role: str) -> str:
         """The consumer group of a role (``trigger``, ``projector``) or of a lane's workers (``worker.default``)."""
         return f"{self.prefix}{role}"
+
+    def reserves(self, topic: str) -> bool:
+        """Tell whether a topic is the cluster's own, or Kafka's, so that no tenant's records go there."""
+        if topic.startswith(("__", self.executions(""))) or (self.prefix and topic.startswith(self.prefix)):
+            return True
+        sharded = (self.commands, self.reports, self.jobs, self.events, self.shard_state, self.dead_letters)
+        return topic in (*sharded, self.outcomes, self.fleet)

@@ -75,6 +75,11 @@ class KafkaShardLog:
             [self._names.commands], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
+    def leave(self) -> None:
+        # The callback of the revoke comes from within the next poll.
+        self._commands.unsubscribe()
+        self.is_member = False
+
     def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
         for shard, (command, report) in starts.items():
             partition = TopicPartition(self._names.commands, shard, command)

@@ -42,6 +42,8 @@ class MemoryLane:
 
     def expel(self, member: MemoryDispatchLog) -> None:
         """Take a member out, as after its session timed out; it learns of it in its next poll, if it ever polls."""
+        if member not in self._members:
+            return
         member.is_expelled = True
         self._members.remove(member)
         self._owners = [None if owner is member else owner for owner in self._owners]
@@ -168,5 +170,10 @@ class MemoryDispatchLog:
         self._lane.enter(self)
 
     def close(self) -> None:
+        if self.is_expelled:
+            self.is_expelled = False
+            lost = list(self._positions)
+            self._positions.clear()
+            self._told.lost(lost)
         self._revoke(list(self._positions))
         self._lane.leave(self)

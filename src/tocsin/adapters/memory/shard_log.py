@@ -19,7 +19,6 @@ from tocsin.ports.shard_log import (
 )
 from tocsin.ports.takeover import JobsTail
 
-
 RECORD_BYTES_MAX = 1_048_000
 STATE_RECORD_BYTES_MAX = 2_097_000
 """What brokers take in one record, by the declared topics."""
@@ -78,7 +77,7 @@ class MemoryLog:
     def recreate(self, topic: str, partition: int) -> None:
         """Delete a topic's partition and make it anew: its offsets begin again."""
         for kept in (self._records, self._ends, self._starts):
-            kept.pop((topic, partition), None)  # type: ignore[attr-defined]
+            kept.pop((topic, partition), None)
 
     def delete_below(self, topic: str, partition: int, offset: int) -> None:
         place = (topic, partition)
@@ -109,6 +108,9 @@ class MemoryShardLog:
         """Give shards to this member; the group's generation goes on."""
         self.rejoin()
         self._news.assigned |= set(shards)
+
+    def leave(self) -> None:
+        self.revoke({shard for _, shard in self._positions})
 
     def rejoin(self) -> None:
         """Take part in the next generation, as members that stay do."""

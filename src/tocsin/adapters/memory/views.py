@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Unavailable, Undecodable
-from tocsin.domain.executions import ExecutionState
+from tocsin.domain.executions import ENDS, ExecutionState
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import JobState
@@ -123,10 +123,14 @@ def _job_rank(seen: JobSeen) -> tuple[int, bool, bytes]:
     return (seen.job.version, seen.job.state == JobState.DELETED, seen.snapshot)
 
 
+def _is_overtaken(seen: EventSeen, dispatch: DispatchSeen) -> bool:
+    return seen.event.state not in ENDS and dispatch.head.token > seen.event.head.token
+
+
 def _run(place: tuple[str, int, str, int], seen: _Seen) -> Run:
     job_id, scheduled_for, execution_id, attempt = place
     lane = seen.dispatch.lane if seen.dispatch else None
-    if seen.event is None:
+    if seen.event is None or (seen.dispatch is not None and _is_overtaken(seen.event, seen.dispatch)):
         assert seen.dispatch is not None
         head = seen.dispatch.head
         return Run(
@@ -151,6 +155,9 @@ def _run(place: tuple[str, int, str, int], seen: _Seen) -> Run:
             error_message=None,
             error_status=None,
             result=None,
+            retry_at=None,
+            skipped_upto=None,
+            skipped_count=None,
             lane=lane,
         )
     event = seen.event.event
@@ -177,5 +184,8 @@ def _run(place: tuple[str, int, str, int], seen: _Seen) -> Run:
         error_message=error.message if error else None,
         error_status=error.status if error else None,
         result=event.result,
+        retry_at=event.retry_at,
+        skipped_upto=event.skipped_upto,
+        skipped_count=event.skipped_count,
         lane=lane,
     )

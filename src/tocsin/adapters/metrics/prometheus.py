@@ -42,10 +42,21 @@ class PrometheusMeter:
             "tocsin_attempt_seconds", "Duration of attempts", ["kind"], buckets=DURATION_BUCKETS, registry=r
         )
         self._reported = Counter("tocsin_reports_acknowledged", "Reports acknowledged by the log", registry=r)
+        self._leased = Counter("tocsin_attempts_leased", "Attempts reported as going on", registry=r)
+        self._returned = Counter(
+            "tocsin_dispatches_returned",
+            "Dispatches that may have run, given back to their owners",
+            ["reason"],
+            registry=r,
+        )
         self._running = Gauge("tocsin_attempts_running", "Attempts under way", registry=r)
         self._unsettled = Gauge("tocsin_offsets_unsettled", "Records received and not settled", registry=r)
         self._commit = Histogram(
             "tocsin_offset_commit_seconds", "Duration of offset commits", buckets=DURATION_BUCKETS, registry=r
+        )
+        self._commit_max_s = 0.0
+        self._commit_max = Gauge(
+            "tocsin_offset_commit_seconds_max", "Longest offset commit of this process", registry=r
         )
         self._commits_refused = Counter("tocsin_offset_commits_refused", "Offset commits refused", registry=r)
         self._undecodable = Counter(
@@ -109,6 +120,12 @@ class PrometheusMeter:
     def reported(self, count: int) -> None:
         self._reported.inc(count)
 
+    def leased(self, count: int) -> None:
+        self._leased.inc(count)
+
+    def returned(self, reason: str, count: int) -> None:
+        self._returned.labels(reason).inc(count)
+
     def running(self, count: int) -> None:
         self._running.set(count)
 
@@ -117,6 +134,9 @@ class PrometheusMeter:
 
     def commit(self, duration_s: float, refused: bool) -> None:
         self._commit.observe(duration_s)
+        if duration_s > self._commit_max_s:
+            self._commit_max_s = duration_s
+            self._commit_max.set(duration_s)
         if refused:
             self._commits_refused.inc()
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import ssl
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 import aiohttp
 
 from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.policies import RETRY_S_MAX
 
 ERROR_CHARS_MAX: Final = 1_000
 RESULT_CHARS_MAX: Final = 1_000
@@ -17,6 +21,8 @@ ANSWER_CHARS_MAX: Final = 500
 ANSWER_BYTES_KEPT: Final = 4 * ANSWER_CHARS_MAX
 
 _TEXT_TYPE: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|x-www-form-urlencoded|x-ndjson)", re.I)
+_DIGITS: Final = re.compile(r"[0-9]+")
+_DIGITS_MAX: Final = 12
 _CHARSETS: Final = ("utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -45,9 +51,9 @@ def readable(body: bytes, content_type: str | None, charset: str | None, encoded
 
 
 def judge_answer(
-    status: int, reason: str | None, location: str | None, text: str
+    status: int, reason: str | None, location: str | None, text: str, retry_after: str | None, now: Micros
 ) -> tuple[ReportKind, AttemptError | None, str | None]:
-    """Return kind, error and result for an answer. Any 2xx is a success."""
+    """Return kind, error and result for an answer. Any 2xx is a success. ``now`` is the worker's clock."""
     line = one_line(f"{status} {reason or ''}", 100)
     if 200 <= status < 300:
         return ReportKind.SUCCEEDED, None, (f"{line}: {text}" if text else line)[:RESULT_CHARS_MAX]
@@ -55,8 +61,28 @@ def judge_answer(
         where = f" to {location}" if location else ""
         error = AttemptError("redirect", one_line(f"{line}{where}: redirects are not followed"), status)
     else:
-        error = AttemptError("status", one_line(f"{line}: {text}" if text else line), status)
+        error = AttemptError(
+            "status", one_line(f"{line}: {text}" if text else line), status, retry_after_s(retry_after, now)
+        )
     return ReportKind.FAILED, error, None
+
+
+def retry_after_s(value: str | None, now: Micros) -> float | None:
+    """Return how long a target asks to be left alone, seconds; None where it says nothing of use.
+
+    RFC 9110, section 10.2.3: whole seconds, or a date, which counts from ``now``. A date that has passed asks for
+    nothing. What is longer than any retry may wait is cut to that.
+    """
+    text = (value or "").strip()
+    if _DIGITS.fullmatch(text):
+        # Longer numbers are not converted: their size alone says enough.
+        return min(float(text), RETRY_S_MAX) if len(text) <= _DIGITS_MAX else RETRY_S_MAX
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.fromtimestamp(now / SECOND, UTC)).total_seconds()
+    return min(seconds, RETRY_S_MAX) if seconds >= 0 else None
 
 
 def judge_failure(error: BaseException) -> AttemptError:

@@ -149,6 +149,9 @@ class HttpTargetRunner:
         """Run one attempt; whatever happens, it has an end."""
         started_at = self._clock.now()
         target = attempt.execution.target
+        if not isinstance(target, HttpTarget):
+            wrong = AttemptError("invalid_request", f"a target of the type {target.type!r} is not called over HTTP")
+            return AttemptEnd(attempt.ref, ReportKind.FAILED, started_at, started_at, wrong)
         error: AttemptError | None
         result: str | None = None
         try:
@@ -179,7 +182,14 @@ class HttpTargetRunner:
             headers = response.headers
             kind = response.content_type if "Content-Type" in headers else None
             text = readable(kept, kind, response.charset, "Content-Encoding" in headers)
-            return judge_answer(response.status, response.reason, headers.get("Location"), text)
+            return judge_answer(
+                response.status,
+                response.reason,
+                headers.get("Location"),
+                text,
+                headers.get("Retry-After"),
+                self._clock.now(),
+            )
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read an answer up to the limit, so that its connection can be used again, and return its beginning."""

@@ -15,7 +15,14 @@ from tocsin.roles.gateway.requests import query_of, tenant_of
 
 router = APIRouter()
 
-NOTHING_KNOWN: Final[dict[str, Any]] = {"kind": None, "job_id": None, "detail": None, "faults": [], "version": None}
+NOTHING_KNOWN: Final[dict[str, Any]] = {
+    "kind": None,
+    "job_id": None,
+    "detail": None,
+    "faults": [],
+    "version": None,
+    "execution_id": None,
+}
 
 
 @router.get("/v1/commands/{command_id}", response_model=None, **doc.GET_COMMAND)
@@ -41,5 +48,6 @@ async def get_command(request: Request, command_id: str) -> Json:
             "detail": outcome.detail,
             "faults": faults_json(outcome.faults),
             "version": outcome.version or None,
+            "execution_id": outcome.execution_id,
         }
     )

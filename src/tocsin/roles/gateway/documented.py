@@ -33,9 +33,21 @@ _VALIDATE_ONLY: Final = {
     "schema": {"type": "boolean", "default": False},
 }
 
+_IF_MATCH: Final = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "the ETag of the job as it was read: the change takes effect only if the job is still that",
+    "schema": {"type": "string", "pattern": '^("[0-9]{1,19}"|\\*)$'},
+}
+
+_ETAG: Final = {"description": "the job's version; for If-Match", "schema": {"type": "string"}}
+_LOCATION: Final = {"description": "where to read on", "schema": {"type": "string"}}
+
 _PROBLEMS: Final = {
     404: "Nothing is known under that id.",
     408: "The body took too long to arrive.",
+    409: "The job, or another one, stands against it; the detail says how.",
+    412: "The job is not at the version that If-Match names.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "The request has faults; all that were found are listed.",
@@ -51,10 +63,18 @@ def _operation(
     problems: tuple[int, ...] = (),
     parameters: tuple[dict[str, Any], ...] = (),
     body: type[BaseModel] | None = None,
+    *,
+    body_required: bool = True,
 ) -> dict[str, Any]:
     responses: dict[int | str, dict[str, Any]] = {
         status: {"model": model, "description": description} for status, (model, description) in answers.items()
     }
+    for status, (model, _) in answers.items():
+        headers = {"ETag": _ETAG} if model in (models.JobModel, models.JobOrValidModel) else {}
+        if status in (201, 202):
+            headers["Location"] = _LOCATION
+        if headers:
+            responses[status]["headers"] = headers
     for status in problems:
         reference = {"$ref": f"#/components/schemas/{models.ProblemModel.__name__}"}
         responses[status] = {
@@ -64,7 +84,7 @@ def _operation(
     extra: dict[str, Any] = {"parameters": list(parameters)} if parameters else {}
     if body is not None:
         reference = {"$ref": f"#/components/schemas/{body.__name__}"}
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference}}}
+        extra["requestBody"] = {"required": body_required, "content": {"application/json": {"schema": reference}}}
     return {"operation_id": operation_id, "tags": [tag], "responses": responses, "openapi_extra": extra}
 
 
@@ -74,13 +94,48 @@ CREATE_JOB: Final = _operation(
     "create_job",
     "jobs",
     {
-        200: (models.ValidModel, "validate_only: the job is valid."),
+        200: (
+            models.JobOrValidModel,
+            "The same job stood already under that job_id or idempotency_key. Or, with validate_only: it is valid.",
+        ),
         201: (models.JobModel, "Created, decided and durable."),
         202: _UNDECIDED,
     },
-    (408, 413, 415, 422, 503),
+    (408, 409, 413, 415, 422, 501, 503),
     (_TENANT, _VALIDATE_ONLY),
     models.JobRequest,
+)
+PUT_JOB: Final = _operation(
+    "put_job",
+    "jobs",
+    {200: (models.JobOrValidModel, "The job as it is now. Or, with validate_only: it is valid."), 202: _UNDECIDED},
+    (404, 408, 409, 412, 413, 415, 422, 501, 503),
+    (_TENANT, _IF_MATCH, _VALIDATE_ONLY),
+    models.JobRequest,
+)
+_VERB_PROBLEMS: Final = (404, 408, 409, 412, 413, 415, 422, 501, 503)
+PAUSE_JOB: Final = _operation(
+    "pause_job",
+    "jobs",
+    {200: (models.JobModel, "The job, paused."), 202: _UNDECIDED},
+    _VERB_PROBLEMS,
+    (_TENANT, _IF_MATCH),
+    models.PauseRequest,
+    body_required=False,
+)
+RESUME_JOB: Final = _operation(
+    "resume_job",
+    "jobs",
+    {200: (models.JobModel, "The job, active."), 202: _UNDECIDED},
+    _VERB_PROBLEMS,
+    (_TENANT, _IF_MATCH),
+)
+TRIGGER_JOB: Final = _operation(
+    "trigger_job",
+    "jobs",
+    {201: (models.TriggeredModel, "An execution is dispatched; Location is its run."), 202: _UNDECIDED},
+    _VERB_PROBLEMS,
+    (_TENANT, _IF_MATCH),
 )
 LIST_JOBS: Final = _operation(
     "list_jobs", "jobs", {200: (models.JobListModel, "A page of jobs.")}, (422, 503), (_TENANT, _LIMIT, _PAGE_TOKEN)
@@ -90,8 +145,8 @@ DELETE_JOB: Final = _operation(
     "delete_job",
     "jobs",
     {200: (models.DeletedModel, "Deleted."), 202: _UNDECIDED},
-    (404, 422, 501, 503),
-    (_TENANT,),
+    (404, 409, 412, 422, 501, 503),
+    (_TENANT, _IF_MATCH),
 )
 LIST_RUNS: Final = _operation(
     "list_runs", "runs", {200: (models.RunListModel, "Attempts, newest first.")}, (404, 422, 503), (_TENANT, _LIMIT)

@@ -7,19 +7,21 @@ from typing import Any, Final
 import structlog
 from fastapi import APIRouter, Request
 
-from tocsin.domain.commands import CommandKind, CommandOutcome, OutcomeDetail
+from tocsin.domain.commands import CommandKind, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
-from tocsin.domain.errors import NotFound, Undecodable
-from tocsin.domain.ids import made_job_id
+from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
+from tocsin.domain.fields import shown
+from tocsin.domain.ids import keyed_job_id, made_job_id
 from tocsin.domain.jobs import Job, JobState
-from tocsin.ports.command_bus import Delivery
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
+from tocsin.roles.gateway.decided import etag, rejected, undecided, with_job
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
-from tocsin.roles.gateway.problems import invalid, problem
 from tocsin.roles.gateway.rendering import job_json
 from tocsin.roles.gateway.requests import (
     flag_of,
+    given_job_id,
+    if_version_of,
     job_id_of,
     json_body,
     limit_of,
@@ -41,23 +43,26 @@ DELETED: Final = {
 
 @router.post("/v1/jobs", status_code=201, response_model=None, **doc.CREATE_JOB)
 async def create_job(request: Request) -> Json:
-    """Create a job. 201: decided and durable; 202: in the log, and decided later."""
+    """Create a job. 201: decided and durable; 200: it stood already, the same; 202: in the log, and decided later."""
     parts = parts_of(request)
     query = query_of(request, ("validate_only",))
     validate_only = flag_of(query, "validate_only")
     tenant_id = tenant_of(request)
-    definition = parse(await json_body(request, parts.limits))
+    refuse_conditions(request)
+    named, definition = read_definition(tenant_id, await json_body(request, parts.limits))
+    if named is not None and definition.idempotency_key is not None:
+        remedy = "give either: a job_id makes a create as safe to repeat as a key does"
+        raise InvalidInput([Fault("idempotency_key", shown(definition.idempotency_key), "goes with no job_id", remedy)])
     if validate_only:
-        return Json(_valid(tenant_id, definition))
-    job_id = made_job_id(parts.new_uuid_hex())
+        return Json(valid(tenant_id, definition))
+    job_id = named or _own_id(parts, tenant_id, definition)
     outcome = await submit(parts, command_of(parts, CommandKind.CREATE, job_id, tenant_id, to_mapping(definition)))
     if isinstance(outcome, Undecided):
-        return _undecided(outcome)
-    if not outcome.accepted or outcome.job is None:
-        return _rejected(outcome)
-    headers = {"Location": f"/v1/jobs/{outcome.job_id}", "ETag": f'"{outcome.version}"'}
-    headers |= await parts.desk.write(outcome.job_id, outcome.version, outcome.job)
-    return Json(job_json(parts.codec.decode_job(outcome.job), parts.clock.now()), 201, headers)
+        return undecided(outcome)
+    if not outcome.accepted:
+        return rejected(outcome)
+    status = 200 if outcome.detail == OutcomeDetail.EXISTED else 201
+    return await with_job(parts, outcome, status, located=True)
 
 
 @router.get("/v1/jobs", response_model=None, **doc.LIST_JOBS)
@@ -77,10 +82,11 @@ async def get_job(request: Request, job_id: str) -> Json:
     parts = parts_of(request)
     query_of(request)
     refuse_conditions(request)
-    job = await read_job(parts, tenant_of(request), job_id_of(job_id))
+    tenant_id = tenant_of(request)
+    job = await read_job(parts, tenant_id, job_id_of(tenant_id, job_id))
     if job is None:
         raise NotFound("job", job_id)
-    return Json(job_json(job, parts.clock.now()), headers={"ETag": f'"{job.version}"'})
+    return Json(job_json(job, parts.clock.now()), headers={"ETag": etag(job.version)})
 
 
 @router.delete("/v1/jobs/{job_id}", response_model=None, **doc.DELETE_JOB)
@@ -88,15 +94,17 @@ async def delete_job(request: Request, job_id: str) -> Json:
     """Delete a job: its coming occurrences are cancelled, what runs goes on."""
     parts = parts_of(request)
     query_of(request)
-    refuse_conditions(request)
-    outcome = await submit(parts, command_of(parts, CommandKind.DELETE, job_id_of(job_id), tenant_of(request)))
+    tenant_id = tenant_of(request)
+    whole_id = job_id_of(tenant_id, job_id)
+    command = command_of(parts, CommandKind.DELETE, whole_id, tenant_id, if_version=if_version_of(request))
+    outcome = await submit(parts, command)
     if isinstance(outcome, Undecided):
-        return _undecided(outcome)
+        return undecided(outcome)
     if not outcome.accepted:
-        return _rejected(outcome)
-    headers = await parts.desk.write(job_id, outcome.version, None)
+        return rejected(outcome)
+    headers = await parts.desk.write(whole_id, outcome.version, None)
     message = next((text for detail, text in DELETED.items() if detail == outcome.detail), "the job is deleted")
-    return Json({"job_id": job_id, "deleted": True, "detail": outcome.detail, "message": message}, headers=headers)
+    return Json({"job_id": whole_id, "deleted": True, "detail": outcome.detail, "message": message}, headers=headers)
 
 
 async def read_job(parts: GatewayParts, tenant_id: str, job_id: str) -> Job | None:
@@ -112,8 +120,38 @@ async def read_job(parts: GatewayParts, tenant_id: str, job_id: str) -> Job | No
     return job if job.tenant_id == tenant_id and job.state is not JobState.DELETED else None
 
 
-def _valid(tenant_id: str, definition: JobDefinition) -> dict[str, Any]:
+def read_definition(tenant_id: str, body: Any) -> tuple[str | None, JobDefinition]:
+    """Return the job's whole id where the body names it, and the definition around it.
+
+    Raises:
+        InvalidInput: with the faults of both.
+    """
+    faults: list[Fault] = []
+    named: str | None = None
+    if isinstance(body, dict) and (given := body.pop("job_id", None)) is not None:
+        try:
+            named = given_job_id(tenant_id, given)
+        except InvalidInput as error:
+            faults.extend(error.faults)
+    try:
+        definition = parse(body)
+    except InvalidInput as error:
+        raise InvalidInput([*faults, *error.faults]) from None
+    if faults:
+        raise InvalidInput(faults)
+    return named, definition
+
+
+def valid(tenant_id: str, definition: JobDefinition) -> dict[str, Any]:
+    """Return what ``validate_only`` answers of a definition without faults."""
     return {"valid": True, "tenant_id": tenant_id, "job": to_mapping(definition)}
+
+
+def _own_id(parts: GatewayParts, tenant_id: str, definition: JobDefinition) -> str:
+    """Return the id of a job that its client does not name: racing creates under one key get the same."""
+    if definition.idempotency_key is not None:
+        return keyed_job_id(tenant_id, definition.idempotency_key)
+    return made_job_id(parts.new_uuid_hex())
 
 
 def _readable(parts: GatewayParts) -> Any:
@@ -127,28 +165,3 @@ def _readable(parts: GatewayParts) -> Any:
             return None
 
     return decode
-
-
-def _undecided(undecided: Undecided) -> Json:
-    url = f"/v1/commands/{undecided.command_id}"
-    if undecided.delivery is Delivery.LOGGED:
-        detail = "the command is in the log and will be decided"
-    else:
-        detail = "the log did not confirm the command in time: it may be decided or lost; ask before you send it again"
-    body = {
-        "command_id": undecided.command_id,
-        "status": "pending",
-        "status_url": url,
-        "job_id": undecided.job_id,
-        "delivery": str(undecided.delivery),
-        "detail": detail,
-    }
-    return Json(body, 202, {"Location": url})
-
-
-def _rejected(outcome: CommandOutcome) -> Json:
-    if outcome.detail == OutcomeDetail.NOT_FOUND:
-        return problem(404, f"no job is known as {outcome.job_id!r}", outcome.faults)
-    if outcome.faults:
-        return invalid(outcome.faults)
-    return problem(422, f"the owner of the job rejected the command: {outcome.detail}")

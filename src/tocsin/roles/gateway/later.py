@@ -10,11 +10,7 @@ from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.problems import LATER, not_supported_yet
 
 ROUTES: Final = (
-    ("PUT", "/v1/jobs/{job_id}", "changing a job"),
-    ("PATCH", "/v1/jobs/{job_id}", "changing a job"),
-    ("POST", "/v1/jobs/{job_id}:pause", "pausing a job"),
-    ("POST", "/v1/jobs/{job_id}:resume", "resuming a job"),
-    ("POST", "/v1/jobs/{job_id}:trigger", "running a job by hand"),
+    ("PATCH", "/v1/jobs/{job_id}", "changing a part of a job (PUT takes the whole)"),
     ("POST", "/v1/jobs/{job_id}:backfill", "running past occurrences"),
     ("GET", "/v1/runs/{execution_id}/logs", "reading a run's output"),
     ("POST", "/v1/runs/{execution_id}:cancel", "cancelling a run"),

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
 Time = str
+State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED"]
+
+
+class DstModel(BaseModel):
+    """What a job with a fixed time does where the clock of its zone changes."""
+
+    gap: Literal["shift", "skip"] = Field(
+        "shift", description="at a wall time that is skipped: run as the clock goes on"
+    )
+    overlap: Literal["first", "second", "both"] = Field("first", description="at a wall time that comes twice")
 
 
 class ScheduleModel(BaseModel):
-    """When a job is due: exactly one of the fields."""
+    """When a job is due: exactly one of cron, every_s, run_at and delay_s."""
 
+    cron: str | None = Field(
+        None,
+        max_length=256,
+        description="five fields, or six with seconds first, or a macro such as @daily; needs timezone",
+        examples=["0 2 * * *"],
+    )
+    timezone: str | None = Field(
+        None, max_length=64, description="of cron: a name of the IANA zone database", examples=["Asia/Kolkata"]
+    )
+    dst: DstModel | None = Field(None, description="of cron")
+    start_at: Time | None = Field(None, description="of cron: no occurrence is before it")
+    every_s: float | None = Field(None, ge=1, description="an interval, in seconds")
+    anchor_at: Time | None = Field(
+        None, description="of every_s: where the interval counts from; default: the creation"
+    )
     run_at: Time | None = Field(
         None,
         description="once, at this RFC 3339 time with an offset, in the years 1970 to 2199",
@@ -20,8 +45,20 @@ class ScheduleModel(BaseModel):
     delay_s: float | None = Field(None, ge=0, description="once, so many seconds after the command was logged")
 
 
-class TargetModel(BaseModel):
-    """What is called."""
+class MessageTargetModel(BaseModel):
+    """A record on a Kafka topic, exactly once for readers that read committed."""
+
+    type: Literal["message"]
+    topic: str = Field(max_length=249, description="must exist")
+    key: str | None = Field(None, max_length=1024)
+    headers: dict[str, str] | None = Field(None, description="the caller's own; what tocsin sets is refused here")
+    value: str | dict[str, Any] | list[Any] | None = Field(
+        None, description="a text is sent as it is, an object or a list as JSON; none is a tombstone, which needs a key"
+    )
+
+
+class HttpTargetModel(BaseModel):
+    """An HTTP request."""
 
     type: Literal["http"]
     url: str = Field(
@@ -35,14 +72,38 @@ class TargetModel(BaseModel):
     timeout_s: float = Field(30.0, gt=0, le=86_400, description="limit of one attempt")
 
 
-class JobRequest(BaseModel):
-    """A job to create. Unknown fields are refused."""
+class RetryModel(BaseModel):
+    """How often a failing execution is attempted, and how long tocsin waits in between."""
 
+    max_attempts: int = Field(5, ge=1, description="all attempts together")
+    backoff: Literal["exponential", "fixed", "linear"] = "exponential"
+    base_s: float = Field(30.0, ge=0, description="the first delay's upper bound")
+    max_s: float = Field(1800.0, ge=0, description="no delay is longer")
+    jitter: Literal["full", "none"] = Field("full", description="full: a delay is drawn evenly from 0 to its bound")
+
+
+class JobRequest(BaseModel):
+    """A job to create, or what a job is to be from now on. Unknown fields are refused."""
+
+    job_id: str | None = Field(
+        None,
+        pattern="^[A-Za-z0-9_-]{1,64}$",
+        description="the client's own; kept as <tenant>@<id>. Creating it again is safe",
+    )
+    idempotency_key: str | None = Field(
+        None, min_length=1, max_length=255, description="creating a job again under the same key is safe"
+    )
     name: str | None = Field(None, min_length=1, max_length=200, description="for people; need not be unique")
-    schedule: ScheduleModel | None = None
+    schedule: ScheduleModel | None = Field(None, description="none: the job runs only when it is triggered by hand")
     run_at: Time | None = Field(None, description="the same as schedule.run_at")
     delay_s: float | None = Field(None, ge=0, description="the same as schedule.delay_s")
-    target: TargetModel
+    target: HttpTargetModel | MessageTargetModel
+    retry: RetryModel | None = Field(None, description="none: one attempt")
+    concurrency: Literal["skip_if_running", "allow"] = Field(
+        "skip_if_running", description="when the job is due while an execution of it is active"
+    )
+    catch_up: Literal["fire_once"] = Field("fire_once", description="one late run for all that was missed")
+    misfire_after_s: float = Field(60.0, ge=0, le=86_400, description="later than this, an occurrence is missed")
     labels: dict[str, str] | None = Field(None, max_length=32)
     metadata: Any = Field(None, description="any JSON, at most 16 KiB, returned untouched")
 
@@ -53,10 +114,15 @@ class JobModel(BaseModel):
     job_id: str
     tenant_id: str
     name: str | None
-    state: Literal["ACTIVE"]
+    state: Literal["ACTIVE", "PAUSED"]
     version: int
-    schedule: ScheduleModel
-    target: TargetModel
+    paused_reason: str | None
+    schedule: ScheduleModel | None = Field(description="as it was given; null: only triggered by hand")
+    target: HttpTargetModel | MessageTargetModel
+    retry: RetryModel | None
+    concurrency: Literal["skip_if_running", "allow"]
+    misfire_after_s: float
+    idempotency_key: str | None
     labels: dict[str, str] | None = None
     metadata: Any = None
     created_at: Time
@@ -72,6 +138,24 @@ class ValidModel(BaseModel):
     job: JobRequest
 
 
+class JobOrValidModel(RootModel[JobModel | ValidModel]):
+    """A job, or the answer to validate_only."""
+
+
+class PauseRequest(BaseModel):
+    """Why a job is paused."""
+
+    reason: str | None = Field(None, min_length=1, max_length=500, description="for people; kept with the job")
+
+
+class TriggeredModel(BaseModel):
+    """An execution that was asked for by hand."""
+
+    job_id: str
+    execution_id: str
+    scheduled_for: Time
+
+
 class JobListModel(BaseModel):
     """A page of jobs."""
 
@@ -84,7 +168,9 @@ class DeletedModel(BaseModel):
 
     job_id: str
     deleted: Literal[True]
-    detail: Literal["prevented", "already_fired"] = Field(description="prevented from firing, or had fired")
+    detail: Literal["prevented", "already_fired"] = Field(
+        description="prevented from firing, or had fired for the last time"
+    )
     message: str
 
 
@@ -118,6 +204,7 @@ class CommandModel(BaseModel):
     detail: str | None
     faults: list[FaultModel]
     version: int | None
+    execution_id: str | None = Field(description="of a trigger")
 
 
 class ErrorModel(BaseModel):
@@ -135,8 +222,8 @@ class RunModel(BaseModel):
     job_id: str
     attempt: int
     token: int | None
-    state: Literal["QUEUED", "SUCCEEDED", "DEAD"]
-    attempt_state: str | None
+    state: State
+    attempt_state: Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED"] | None
     reason: str | None
     job_version: int | None
     scheduled_for: Time
@@ -145,6 +232,9 @@ class RunModel(BaseModel):
     started_at: Time | None
     finished_at: Time | None
     decided_at: Time | None
+    retry_at: Time | None = Field(description="of RETRY_SCHEDULED: when the next attempt is due")
+    skipped_upto: Time | None = Field(description="of SKIPPED: the last of the nominal times from scheduled_for on")
+    skipped_count: int | None = Field(description="of SKIPPED: how many they are")
     lateness_ms: float | None = Field(description="published after it was due, in milliseconds")
     worker_id: str | None
     redelivered: bool
@@ -165,7 +255,7 @@ class ExecutionModel(BaseModel):
     execution_id: str
     job_id: str
     scheduled_for: Time
-    state: Literal["QUEUED", "SUCCEEDED", "DEAD"]
+    state: State
     attempts: list[RunModel]
 
 

@@ -28,12 +28,13 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
     )
     schemas = document["components"]["schemas"]
-    for model in (models.JobRequest, models.ProblemModel):
+    for model in (models.JobRequest, models.PauseRequest, models.ProblemModel):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         for name, part in schema.pop("$defs", {}).items():
             schemas.setdefault(name, part)
         schemas.setdefault(model.__name__, schema)
-    schemas["JobRequest"]["additionalProperties"] = False
+    for name in ("JobRequest", "PauseRequest"):
+        schemas[name]["additionalProperties"] = False
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)  # the framework's own validation is not used
     return document

@@ -26,6 +26,8 @@ TITLES: Final = {
     404: ("not-found", "Not found"),
     405: ("method-not-allowed", "This method is not served here"),
     408: ("body-too-slow", "The body took too long to arrive"),
+    409: ("conflict", "The job stands against it"),
+    412: ("stale-version", "The job has another version"),
     413: ("too-large", "The body is too large"),
     415: ("unsupported-media-type", "The body is not JSON"),
     422: ("invalid-input", "The request has faults"),

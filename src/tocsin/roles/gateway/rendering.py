@@ -1,10 +1,11 @@
-"""Jobs and runs as the JSON that people read: times in RFC 3339, UTC."""
+"""Jobs and runs as the JSON that people read: times in RFC 3339, UTC; but a cron job's next one by its own zone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from tocsin.domain.coming import format_in_zone, next_run_at, zone_of
 from tocsin.domain.definitions import to_mapping
 from tocsin.domain.errors import Fault
 from tocsin.domain.executions import ExecutionState
@@ -19,18 +20,26 @@ def faults_json(faults: Sequence[Fault]) -> list[dict[str, str]]:
 
 
 def job_json(job: Job, now: Micros) -> dict[str, Any]:
-    """Return a job; ``next_run_at`` is worked out now and null where nothing is to come."""
+    """Return a job; ``next_run_at`` is worked out now, and null where nothing is to come."""
     defined = to_mapping(job.definition)
+    at = next_run_at(job, now)
     return {
         "job_id": job.job_id,
         "tenant_id": job.tenant_id,
         "name": job.definition.name,
         "state": str(job.state),
         "version": job.version,
-        **{name: defined[name] for name in ("schedule", "target", "labels", "metadata") if name in defined},
+        "paused_reason": job.paused_reason,
+        "schedule": defined.get("schedule"),
+        "target": defined["target"],
+        "retry": defined.get("retry"),
+        "concurrency": defined["concurrency"],
+        "misfire_after_s": defined["misfire_after_s"],
+        "idempotency_key": job.definition.idempotency_key,
+        **{name: defined[name] for name in ("labels", "metadata") if name in defined},
         "created_at": format_rfc3339(job.created_at),
         "updated_at": format_rfc3339(job.updated_at),
-        "next_run_at": _time(job.next_run_at(now)),
+        "next_run_at": None if at is None else format_in_zone(at, zone_of(job.definition)),
     }
 
 
@@ -54,6 +63,9 @@ def run_json(run: Run) -> dict[str, Any]:
         "started_at": _time(run.started_at),
         "finished_at": _time(run.finished_at),
         "decided_at": _time(run.decided_at),
+        "retry_at": _time(run.retry_at),
+        "skipped_upto": _time(run.skipped_upto),
+        "skipped_count": run.skipped_count,
         "lateness_ms": _lateness_ms(run),
         "worker_id": run.worker_id,
         "redelivered": run.redelivered,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import orjson
@@ -13,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from tocsin.domain import ids
 from tocsin.domain.definitions import parse_tenant
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
-from tocsin.domain.fields import shown
+from tocsin.domain.fields import FieldReader, shown
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.roles.gateway.parts import GatewayLimits
 from tocsin.roles.gateway.problems import Refusal, not_supported_yet
@@ -23,6 +24,12 @@ PAGE_TOKEN_CHARS_MAX: Final = 512
 LIMIT_MAX: Final = 500
 LIMIT_DEFAULT: Final = 50
 VERSION_MAX: Final = 2**63 - 1
+JOB_ID_REMEDY: Final = (
+    "give 1 to 64 letters, digits, hyphens and underscores (but not job_ or key_ before 32 hexadecimal digits: such "
+    "ids tocsin makes), or leave it out"
+)
+REFUSED_CONDITIONS: Final = ("If-None-Match", "If-Unmodified-Since")
+_VERSION_TAG: Final = re.compile(r'"([0-9]{1,19})"')
 
 
 def tenant_of(request: Request) -> str:
@@ -37,23 +44,41 @@ def tenant_of(request: Request) -> str:
         raise InvalidInput(faults) from None
 
 
-def job_id_of(text: str) -> str:
-    """Return a job's id from a path; what cannot be one is not found, and no store is asked."""
-    if not ids.is_made_job_id(text):
+def job_id_of(tenant_id: str, text: str) -> str:
+    """Return a job's whole id from a path, where its tenant may leave its own name out.
+
+    What cannot be an id of the tenant's is not found, and no store is asked.
+    """
+    job_id = ids.full_job_id(tenant_id, text)
+    if job_id is None:
         raise NotFound("job", text)
-    return text
+    return job_id
 
 
-def execution_of(text: str) -> ids.ExecutionName:
-    """Return an execution's id from a path, read; what cannot be one is not found."""
+def execution_of(tenant_id: str, text: str) -> ids.ExecutionName:
+    """Return an execution's id from a path, read; what cannot be one of the tenant's is not found."""
     try:
         name = ids.parse_execution_id(text)
     except Undecodable:
         raise NotFound("run", text) from None
     possible = name.created_version <= VERSION_MAX and EARLIEST <= name.scheduled_for <= LATEST
-    if not possible or not ids.is_made_job_id(name.job_id) or ids.execution_id(*name) != text:
+    scheduled = ids.execution_id(*name)
+    by_hand = text.startswith(f"{name.job_id}.{name.created_version}.t{name.scheduled_for}.")
+    if not possible or ids.full_job_id(tenant_id, name.job_id) != name.job_id or not (text == scheduled or by_hand):
         raise NotFound("run", text)
     return name
+
+
+def given_job_id(tenant_id: str, given: object) -> str:
+    """Return the whole id of a job whose client named it.
+
+    Raises:
+        InvalidInput: it is no id, another tenant's, or of the kind that tocsin makes.
+    """
+    job_id = ids.full_job_id(tenant_id, given) if isinstance(given, str) else None
+    if job_id is None or "@" not in job_id:
+        raise InvalidInput([Fault("job_id", shown(given), "is not an id that a client may give", JOB_ID_REMEDY)])
+    return job_id
 
 
 def query_of(request: Request, known: Collection[str] = ()) -> dict[str, str]:
@@ -99,10 +124,48 @@ def flag_of(query: dict[str, str], name: str) -> bool:
 
 
 def refuse_conditions(request: Request) -> None:
-    """Refuse conditional requests: ignoring the condition would do what the caller did not want."""
-    for name in ("If-Match", "If-None-Match", "If-Unmodified-Since"):
+    """Refuse conditions that are not kept: ignoring one would do what the caller did not want."""
+    for name in REFUSED_CONDITIONS if request.method != "GET" else ("If-Match", *REFUSED_CONDITIONS):
         if name in request.headers:
             raise not_supported_yet(f"the header {name}")
+
+
+def if_version_of(request: Request) -> int | None:
+    """Return the version that a job must have for a change to take effect; None: whatever it has."""
+    refuse_conditions(request)
+    given = request.headers.getlist("If-Match")
+    if not given or given == ["*"]:
+        return None
+    match = _VERSION_TAG.fullmatch(given[0].strip()) if len(given) == 1 else None
+    if match is None or int(match[1]) > VERSION_MAX:
+        remedy = 'give the ETag that came with the job, in its quotes, such as "1099511627777"'
+        raise InvalidInput([Fault("If-Match", shown(", ".join(given)), "is not the ETag of a job", remedy)])
+    return int(match[1])
+
+
+async def verb_body(request: Request, limits: GatewayLimits) -> Any:
+    """Read the body of a verb, which may be left out.
+
+    A page in a browser may send other sites a POST without a body, unasked; it cannot help to say where it comes from.
+    """
+    sized = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    if not sized and "origin" not in request.headers:
+        return {}
+    return await json_body(request, limits)
+
+
+def verb_fields(body: Any, known: Collection[str], later: Mapping[str, str]) -> FieldReader:
+    """Return the fields of a verb's body.
+
+    Raises:
+        InvalidInput: it is no object, or holds others than ``known``.
+    """
+    if not isinstance(body, Mapping):
+        remedy = "send a JSON object, or no body"
+        raise InvalidInput([Fault("", shown(body), "is not an object", remedy)])
+    reader = FieldReader(body, "", [])
+    reader.finish(known, later)
+    return reader
 
 
 async def json_body(request: Request, limits: GatewayLimits) -> Any:

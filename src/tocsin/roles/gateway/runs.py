@@ -8,9 +8,10 @@ from typing import Final
 from fastapi import APIRouter, Request
 
 from tocsin.domain.errors import NotFound
+from tocsin.domain.ids import is_made_job_id
 from tocsin.domain.instants import DAY, Micros
 from tocsin.domain.jobs import Job
-from tocsin.domain.schedules import first_occurrence
+from tocsin.domain.schedules import RunAt
 from tocsin.ports.views import Run
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
@@ -22,9 +23,11 @@ from tocsin.roles.gateway.requests import execution_of, job_id_of, limit_of, que
 router = APIRouter()
 
 LOOK_BACK: Final = 396 * DAY
-"""Thirteen months: how far the runs of a job that is gone are looked for."""
-LOOK_AHEAD: Final = 31 * DAY
-"""A nominal time may lie ahead of our clock; a month ahead is more than enough."""
+"""Thirteen months: how far runs are looked for that no job of now accounts for."""
+LOOK_BACK_MAX: Final = 3_660 * DAY
+"""Ten years: how far the runs of an old job are looked for; each month that holds none costs a read."""
+SLACK: Final = DAY
+"""How far clocks may differ: a nominal time may lie before the create's, or ahead of our clock."""
 
 
 @router.get("/v1/jobs/{job_id}/runs", response_model=None, **doc.LIST_RUNS)
@@ -33,9 +36,13 @@ async def list_runs(request: Request, job_id: str) -> Json:
     parts = parts_of(request)
     limit = limit_of(query_of(request, ("limit",)))
     tenant_id = tenant_of(request)
-    job = await read_job(parts, tenant_id, job_id_of(job_id))
-    newest, oldest = _span(job, parts.clock.now())
-    runs = _of_tenant(await parts.views.list_runs(job_id, newest, oldest, limit), tenant_id, job)
+    whole_id = job_id_of(tenant_id, job_id)
+    job = await read_job(parts, tenant_id, whole_id)
+    found: list[Run] = []
+    for newest, oldest in _spans(whole_id, job, parts.clock.now()):
+        if len(found) < limit:
+            found += await parts.views.list_runs(whole_id, newest, oldest, limit - len(found))
+    runs = _of_tenant(found, tenant_id, job)
     if job is None and not runs:
         raise NotFound("job", job_id)
     return Json({"runs": [run_json(run) for run in runs]}, headers=VIEW_HEADERS)
@@ -47,7 +54,7 @@ async def get_run(request: Request, execution_id: str) -> Json:
     parts = parts_of(request)
     query_of(request)
     tenant_id = tenant_of(request)
-    name = execution_of(execution_id)
+    name = execution_of(tenant_id, execution_id)
     runs: Sequence[Run] = await parts.views.read_run(execution_id)
     if any(run.tenant_id is None for run in runs):
         runs = _of_tenant(runs, tenant_id, await read_job(parts, tenant_id, name.job_id))
@@ -58,12 +65,20 @@ async def get_run(request: Request, execution_id: str) -> Json:
     return Json(execution_json(runs), headers=VIEW_HEADERS)
 
 
-def _span(job: Job | None, now: Micros) -> tuple[Micros, Micros]:
-    """Return the newest and oldest nominal time that a job's runs can have: a one-off has only one."""
-    if job is None:
-        return now + LOOK_AHEAD, max(0, now - LOOK_BACK)
-    nominal = first_occurrence(job.definition.schedule, job.created_at)
-    return nominal, nominal
+def _spans(job_id: str, job: Job | None, now: Micros) -> list[tuple[Micros, Micros]]:
+    """Return spans of the nominal times that a job's runs can have, the newest first.
+
+    Only an id that tocsin made is never used for another job, whose runs would be older than the job.
+    """
+    oldest = max(0, now - LOOK_BACK)
+    if job is not None:
+        since = max(0, job.created_at - SLACK, now - LOOK_BACK_MAX)
+        oldest = since if is_made_job_id(job_id) else min(since, oldest)
+    spans = [(now + SLACK, oldest)]
+    schedule = None if job is None else job.definition.schedule
+    if isinstance(schedule, RunAt) and schedule.at < oldest:
+        spans.append((schedule.at, schedule.at))
+    return spans
 
 
 def _of_tenant(runs: Sequence[Run], tenant_id: str, job: Job | None) -> Sequence[Run]:

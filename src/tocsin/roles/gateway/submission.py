@@ -22,11 +22,27 @@ class Undecided:
 
 
 def command_of(
-    parts: GatewayParts, kind: CommandKind, job_id: str, tenant_id: str, definition: dict[str, Any] | None = None
+    parts: GatewayParts,
+    kind: CommandKind,
+    job_id: str,
+    tenant_id: str,
+    definition: dict[str, Any] | None = None,
+    *,
+    if_version: int | None = None,
+    reason: str | None = None,
 ) -> Command:
     """Return a command with an id of its own. Outcomes go to partition 0: every gateway reads all of them."""
     command_id = ids.made_command_id(parts.new_uuid_hex())
-    return Command(kind, command_id, job_id, tenant_id, reply_partition=0, definition=definition)
+    return Command(
+        kind,
+        command_id,
+        job_id,
+        tenant_id,
+        reply_partition=0,
+        definition=definition,
+        if_version=if_version,
+        reason=reason,
+    )
 
 
 async def submit(parts: GatewayParts, command: Command) -> CommandOutcome | Undecided:

@@ -15,12 +15,12 @@ import structlog
 from tocsin.domain.errors import OwnershipLost, TurnAborted
 from tocsin.domain.instants import DAY, SECOND, Micros
 from tocsin.engine.effects import Step
-from tocsin.engine.fleet_watch import FleetWatch
 from tocsin.engine.shard_engine import Arrivals, ShardEngine
-from tocsin.ports.clock import Clock
+from tocsin.ports.clock import TriggerClock
 from tocsin.ports.meters import TriggerMeter
 from tocsin.ports.schedule_store import Completion, ScheduleStore
 from tocsin.ports.shard_log import COMMANDS, REPORTS, LogRecord, Polled, ShardLog
+from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.takeover import Restored
 
 log = structlog.get_logger()
@@ -81,8 +81,8 @@ class TriggerLoop:
         store: ScheduleStore,
         restore: Restore,
         new_owner: Callable[[], str],
-        fleet: FleetWatch,
-        clock: Clock,
+        fleet: FleetReader,
+        clock: TriggerClock,
         meter: TriggerMeter,
         limits: LoopLimits,
     ) -> None:
@@ -106,6 +106,7 @@ class TriggerLoop:
         self._wait_s = 0.0
         self._not_before: Micros = 0
         self._owner = ""
+        self._away = False
 
     @property
     def engines(self) -> Mapping[int, ShardEngine]:
@@ -127,6 +128,8 @@ class TriggerLoop:
         polled = self._log.poll(self._wait_s, self._limits.commands_max, self._limits.reports_max)
         self._note_assignment(polled)
         self._keep(polled)
+        self._fleet.read(self._clock.local())
+        self._guard_clock()
         try:
             self._take_over()
             self._send_again()
@@ -141,6 +144,18 @@ class TriggerLoop:
             # What was polled for these shards is in the steps that are kept; the group will say what stays ours.
             log.info(str(error), action="trigger.turn_aborted")
         self._hold_back()
+
+    def _guard_clock(self) -> None:
+        """Leave the group while our clock is certainly off, and come back when it no longer is: never early."""
+        off_by = self._clock.off_by()
+        if off_by is not None and not self._away:
+            log.error("the clock is off; leaving", action="trigger.clock_off", off_by_s=off_by / SECOND)
+            self._away = True
+            self._log.leave()
+        elif off_by is None and self._away:
+            log.info("the clock is right again; joining", action="trigger.clock_right")
+            self._away = False
+            self._log.join(self._release)
 
     def _note_assignment(self, polled: Polled) -> None:
         if polled.lost:

@@ -28,6 +28,8 @@ from tocsin.ports.takeover import JobsTail, Takeover
 
 log = structlog.get_logger()
 
+CURSOR_AHEAD_MAX: Micros = SECOND
+"""So far ahead of our clock a cursor may be: clocks differ a little, and time will reach it."""
 ROUNDS_MAX = 10
 """If the owner changes under us so often, another takeover is under way."""
 
@@ -131,6 +133,9 @@ def _check(takeover: Takeover, shard: int, state: ShardState | None, facts: Clus
             raise StateGap(shard, "it has run before, but its log of states is empty; restore the topic")
         start = Place.before(now + 1)
         state = ShardState(shard, facts.epoch, facts.shards, start, successors_upto=start)
+    if state.cursor.run_at > now + CURSOR_AHEAD_MAX:
+        ahead_s = (state.cursor.run_at - now) / SECOND
+        raise StateGap(shard, f"its cursor is {ahead_s:.1f} s ahead: a clock is wrong, here or at its last owner")
     if (state.shards, state.epoch) != (facts.shards, facts.epoch):
         raise Refused(
             f"shard {shard} was written by a cluster of {state.shards} shards, epoch {state.epoch}; this one has "

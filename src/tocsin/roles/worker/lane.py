@@ -7,6 +7,7 @@ partition goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 import structlog
 
@@ -14,11 +15,17 @@ from tocsin.domain.errors import Undecodable
 from tocsin.engine.offset_metadata import NO_MARKS, Marks, decode_marks
 from tocsin.engine.offset_window import OffsetWindow, Seen
 from tocsin.ports.dispatch_log import CommitOutcome, DispatchLog, Mark, Start
+from tocsin.ports.meters import WorkerMeter
 from tocsin.roles.worker.limits import WorkerLimits
 from tocsin.roles.worker.partitions import Item, Partition
 from tocsin.roles.worker.read_ahead import ReadAhead
 
 log = structlog.get_logger()
+
+STOP: Final = "stop"
+REVOKED: Final = "revoked"
+LOST: Final = "lost"
+"""Why an attempt without a lease is returned when its partition goes."""
 
 
 class Lane:
@@ -28,8 +35,9 @@ class Lane:
         name: of the lane.
         records: its log.
         limits: bounds.
-        hand_over: called with partitions that are about to go: waits, bounded, for their attempts and reports.
-        abandon: called with running items whose assignment is over.
+        meter, monotonic_s: to measure commits.
+        hand_over: called with partitions that are about to go, and the reason: waits, bounded, for leases and reports.
+        abandon: called with items that run without a lease when their assignment ends, and the reason.
     """
 
     def __init__(
@@ -37,8 +45,10 @@ class Lane:
         name: str,
         records: DispatchLog,
         limits: WorkerLimits,
-        hand_over: Callable[[Collection[Partition]], None],
-        abandon: Callable[[Sequence[Item]], None],
+        meter: WorkerMeter,
+        monotonic_s: Callable[[], float],
+        hand_over: Callable[[Collection[Partition], str], None],
+        abandon: Callable[[Sequence[Item], str], None],
     ) -> None:
         self.name = name
         self.records = records
@@ -52,12 +62,16 @@ class Lane:
         until the group is joined anew. A later acknowledged commit does not help, nor does a new member epoch while
         the partition stays (KIP-1251 accepts the old one)."""
         self._limits = limits
+        self._meter = meter
+        self._monotonic_s = monotonic_s
         self._hand_over = hand_over
         self._abandon = abandon
         self._ahead = ReadAhead(limits.read_ahead_records_max, limits.read_ahead_bytes_max)
         self._epoch = 0
         self._turn = 0
         self._stopped = False
+        self._commit_s = 0.0
+        """How long the last commit took."""
 
     # Receiving
 
@@ -71,7 +85,7 @@ class Lane:
             seen = partition.window.received(offset)
             if seen is Seen.NEW or seen is Seen.BEGUN:
                 item = Item(partition, offset, key, value, seen is Seen.BEGUN)
-                partition.queue.append(item)
+                partition.enqueue(item)
                 self._ahead.add(item.bytes_held)
             elif seen is Seen.SETTLED:
                 partition.changed = True
@@ -100,9 +114,17 @@ class Lane:
     # Marking and committing
 
     def mark(self, room: int) -> None:
-        """Mark up to ``room`` queued items, one partition after another."""
+        """Mark up to ``room`` queued items, one partition after another, and all that predecessors had begun."""
+        if self.suspect:
+            return
+        for partition in self.partitions.values():
+            if partition.legacy:
+                legacy = partition.mark_legacy()
+                self.marked += legacy
+                for inherited in legacy:
+                    self._ahead.remove(inherited.bytes_held)
         waiting = [p for p in self.partitions.values() if p.queue]
-        if not waiting or self.suspect:
+        if not waiting:
             return
         self._turn = (self._turn + 1) % len(waiting)
         waiting = waiting[self._turn :] + waiting[: self._turn]
@@ -118,6 +140,19 @@ class Lane:
                     self.marked.append(item)
                     going_on.append(partition)
             waiting = going_on
+
+    def unleased(self) -> list[Item]:
+        """Return what runs and is not settled."""
+        return [item for partition in self.partitions.values() for item in partition.running()]
+
+    def holding_up(self) -> list[Item]:
+        """Return what runs while marks have gone on by half a window; only a lease keeps the window from its end."""
+        half = self._limits.window_max // 2
+        found: list[Item] = []
+        for partition in self.partitions.values():
+            if partition.reached - partition.window.prefix >= half:
+                found += [item for item in partition.running() if partition.reached - item.offset >= half]
+        return found
 
     def has_changes(self) -> bool:
         return any(p.changed for p in self.partitions.values())
@@ -138,17 +173,20 @@ class Lane:
 
     def _commit(self, partitions: list[Partition], *, released: bool) -> CommitOutcome:
         marks = [Mark(p.number, p.window.prefix, p.window.metadata(released=released)) for p in partitions]
+        sent_at_s = self._monotonic_s()
         outcome = self.records.commit(marks)
+        self._commit_s = self._monotonic_s() - sent_at_s
+        self._meter.commit(self._commit_s, outcome is not CommitOutcome.ACCEPTED)
         if outcome is CommitOutcome.ACCEPTED:
             for partition in partitions:
                 partition.changed = False
         return outcome
 
     def take_marked(self) -> list[Item]:
-        """Return what an acknowledged commit lists as begun and is still ours: it must be started now."""
-        started = [item for item in self.marked if item.partition.live]
+        """Return what an acknowledged commit lists as begun and is still ours: it must be started or returned now."""
+        taken = [item for item in self.marked if item.partition.live]
         self.marked = []
-        return started
+        return taken
 
     # Coming and going
 
@@ -192,18 +230,21 @@ class Lane:
         for partition in going:
             partition.withdraw_marked()
             self._drop_queue(partition)
-        self._hand_over(going)
+        reason = STOP if self._stopped else REVOKED
+        began_at_s, self._commit_s = self._monotonic_s(), 0.0
+        self._hand_over(going, reason)
         # Also the unchanged ones: giving up in peace ends the count of takeovers.
         untold = [p for p in going if p.changed or p.window.takeovers]
         if untold:
             self._commit(untold, released=True)
-        self._let_go(going, "partitions revoked", "worker.revoked")
+        took_s = {"handover_s": self._monotonic_s() - began_at_s, "commit_s": self._commit_s}
+        self._let_go(going, reason, **{name: round(seconds, 4) for name, seconds in took_s.items()})
 
     def lost(self, partitions: Collection[int]) -> None:
         going = [self.partitions[number] for number in partitions if number in self.partitions]
-        self._let_go(going, "partitions lost", "worker.lost")
+        self._let_go(going, LOST)
 
-    def _let_go(self, going: list[Partition], text: str, action: str) -> None:
+    def _let_go(self, going: list[Partition], reason: str, **took_s: float) -> None:
         running: list[Item] = []
         for partition in going:
             self._drop_queue(partition)
@@ -211,19 +252,20 @@ class Lane:
             del self.partitions[partition.number]
         if not self.partitions:
             self.suspect = False
-        self._abandon(running)
+        self._abandon(running, reason)
         log.info(
-            text,
-            action=action,
+            "partitions lost" if reason is LOST else "partitions revoked",
+            action="worker.lost" if reason is LOST else "worker.revoked",
             lane=self.name,
             partitions=[partition.number for partition in going],
             owned=len(self.partitions),
             abandoned=len(running),
+            **took_s,
         )
 
     def _drop_queue(self, partition: Partition) -> None:
-        while partition.queue:
-            self._ahead.remove(partition.queue.popleft().bytes_held)
+        for item in partition.drop_waiting():
+            self._ahead.remove(item.bytes_held)
 
     def stop(self) -> None:
         """Take nothing new: what has not started goes to the next owner."""

@@ -18,8 +18,9 @@ class WorkerLimits:
         window_max, begun_max: see ``OffsetWindow``.
         poll_wait_max_s: how long an idle step waits for records, and how late it sees an attempt's end.
         commit_fresh_s: an attempt starts only if the acknowledged commit was sent at most so long ago.
-        handover_wait_s: how long a revoked partition waits for its attempts and reports.
-        suspect_max_s: how long attempts may go on, after a commit of unknown outcome, before the group is left.
+        lease_after_s: how long an attempt lasts before it is reported as RUNNING.
+        handover_wait_s: how long a revoked partition waits for leases and reports.
+        suspect_max_s: how long, after a commit of unknown outcome, leases may take before the group is left.
         overdue_s: how long past its own limit an attempt counts as stoppable.
         stuck_attempts_max: attempts that could not be stopped, before the process must start again.
     """
@@ -31,6 +32,7 @@ class WorkerLimits:
     begun_max: int = BEGUN_MAX
     poll_wait_max_s: float = 0.05
     commit_fresh_s: float = 5.0
+    lease_after_s: float = 5.0
     handover_wait_s: float = 3.0
     suspect_max_s: float = 20.0
     overdue_s: float = 10.0

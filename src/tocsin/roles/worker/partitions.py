@@ -23,7 +23,17 @@ class Stage(IntEnum):
     """On the begun list; it starts when a commit that lists it is acknowledged."""
     RUNNING = 2
     REPORTED = 3
-    """Its report is under way; it settles when that is acknowledged."""
+    """Its closing report is under way; it settles when that is acknowledged, if it has not before."""
+
+
+class Lease(IntEnum):
+    """Whether the owner knows that an attempt goes on."""
+
+    NONE = 0
+    ASKED = 1
+    """A RUNNING report is under way."""
+    HELD = 2
+    """It is acknowledged: the offset is settled, and the attempt no longer depends on its partition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,10 +45,19 @@ class Item:
     key: bytes | None
     value: bytes | None
     inherited: bool
-    """A predecessor had begun it."""
+    """A predecessor had begun it: it may have run, so it is not run here but returned."""
     stage: Stage = Stage.QUEUED
+    lease: Lease = Lease.NONE
+    settled: bool = False
+    abandoned: str | None = None
+    """Why it was told to stop, where it was; if it does stop, it is returned for this reason."""
+    heir: Item | None = None
+    """The same dispatch, come again under a later assignment; it settles with this one."""
     execution: Execution | None = None
+    timeout_s: float = 0.0
     started_at: Micros = 0
+    lease_at_s: float = 0.0
+    """When, by the monotonic clock, it has lasted long enough for a lease."""
     overdue_at_s: float = 0.0
     """When, by the monotonic clock, it counts as one that cannot be stopped."""
 
@@ -55,8 +74,10 @@ class Partition:
         number: in the lane's topic.
         epoch: counts the assignments of this process.
         window: what is settled and begun.
+        legacy: received, begun by a predecessor, not marked yet; in order.
         queue: received, not marked yet; in order.
-        in_hand: marked, running or reported, and not settled.
+        in_hand: marked, running or reported, and not settled; by offset.
+        reached: the highest offset that was marked.
         live: the assignment lasts.
         changed: the window says something that is not committed.
         full: the window is used up; fetching waits until it is roomy again.
@@ -66,41 +87,68 @@ class Partition:
     number: int
     epoch: int
     window: OffsetWindow
+    legacy: deque[Item] = field(default_factory=deque)
     queue: deque[Item] = field(default_factory=deque)
-    in_hand: set[Item] = field(default_factory=set)
+    in_hand: dict[int, Item] = field(default_factory=dict)
+    reached: int = -1
     live: bool = True
     changed: bool = False
     full: bool = False
     paused: bool = False
 
+    def enqueue(self, item: Item) -> None:
+        (self.legacy if item.inherited else self.queue).append(item)
+
     def mark_next(self) -> Item | None:
         """Put the next queued item on the begun list; None where there is none, or no room on the list."""
         if not self.queue or not self.window.can_begin(self.queue[0].offset):
             return None
-        item = self.queue.popleft()
+        return self._mark(self.queue.popleft())
+
+    def mark_legacy(self) -> list[Item]:
+        """Mark what a predecessor had begun: it is listed already, but an acknowledged commit proves that we own it."""
+        marked = [self._mark(item) for item in self.legacy]
+        self.legacy.clear()
+        return marked
+
+    def _mark(self, item: Item) -> Item:
+        self.reached = max(self.reached, item.offset)
         self.window.begin(item.offset)
         item.stage = Stage.MARKED
-        self.in_hand.add(item)
-        # Also for an inherited one, which is listed already: an acknowledged commit proves that we still own it.
+        self.in_hand[item.offset] = item
         self.changed = True
         return item
 
     def settle(self, item: Item) -> None:
-        """Settle an item. When the assignment is over, nobody commits this window any more, so it means nothing."""
-        self.in_hand.discard(item)
+        """Settle an item, once. When the assignment is over, nobody commits this window any more."""
+        if item.settled or not self.live:
+            return
+        item.settled = True
+        del self.in_hand[item.offset]
         self.window.settle(item.offset)
         self.changed = True
 
+    def running(self) -> list[Item]:
+        """Return the items that run and are not settled: those without an acknowledged lease."""
+        return [item for item in self.in_hand.values() if item.stage is Stage.RUNNING]
+
     def withdraw_marked(self) -> None:
         """Take off the begun list what was not started, so that the next owner does not take it for begun."""
-        for item in [item for item in self.in_hand if item.stage is Stage.MARKED]:
-            self.in_hand.discard(item)
+        for item in [item for item in self.in_hand.values() if item.stage is Stage.MARKED]:
+            del self.in_hand[item.offset]
             self.window.withdraw(item.offset)
             self.changed = True
 
+    def drop_waiting(self) -> list[Item]:
+        """Forget what was received and is not marked; return it."""
+        dropped = [*self.legacy, *self.queue]
+        self.legacy.clear()
+        self.queue.clear()
+        return dropped
+
     def let_go(self) -> list[Item]:
-        """End the assignment; return the items that run."""
+        """End the assignment; return the items that run without an acknowledged lease."""
         self.live = False
-        running = [item for item in self.in_hand if item.stage is Stage.RUNNING]
+        running = self.running()
         self.in_hand.clear()
         return running

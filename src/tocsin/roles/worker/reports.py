@@ -1,9 +1,17 @@
-"""What the worker says of an attempt. Pure: records in, encoded reports out."""
+"""What the worker says of a dispatch. Pure: records in, encoded reports out."""
 
 from __future__ import annotations
 
 from tocsin.domain.errors import Undecodable
-from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ReportKind, dispatch_key
+from tocsin.domain.executions import (
+    AttemptError,
+    AttemptHead,
+    AttemptReport,
+    Execution,
+    ReportKind,
+    Started,
+    dispatch_key,
+)
 from tocsin.domain.ids import NAME, parse_execution_id
 from tocsin.domain.instants import Micros
 from tocsin.domain.targets import HttpTarget
@@ -14,54 +22,103 @@ ONE_LINE_CHARS_MAX = 1_000
 _NO_TARGET = HttpTarget("http://undecodable.invalid/")
 
 
-def end_report(
-    codec: ExecutionCodec, worker_id: str, execution: Execution, end: AttemptEnd, redelivered: bool
-) -> bytes:
-    """Encode the report of an attempt that ended."""
-    report = AttemptReport(
-        execution.head,
-        execution.head_bytes,
-        end.kind,
-        worker_id,
-        end.started_at,
-        end.finished_at,
-        redelivered,
-        end.error,
-        end.result,
-    )
-    return codec.encode_report(report)
+class Reporter:
+    """Encodes the reports of one worker process.
+
+    Args:
+        codec: makes the bytes.
+        worker_id: of the process, as in its heartbeats.
+    """
+
+    def __init__(self, codec: ExecutionCodec, worker_id: str) -> None:
+        self._codec = codec
+        self._worker_id = worker_id
+
+    def ended(self, execution: Execution, end: AttemptEnd) -> bytes:
+        """Say how an attempt ended."""
+        report = AttemptReport(
+            execution.head,
+            execution.head_bytes,
+            end.kind,
+            self._worker_id,
+            end.started_at,
+            end.finished_at,
+            execution.head.losses > 0,
+            end.error,
+            end.result,
+        )
+        return self._codec.encode_report(report)
+
+    def running(self, execution: Execution, started_at: Micros, timeout_s: float) -> bytes:
+        """Say that an attempt goes on here: the owner holds the dispatch, with a deadline."""
+        report = AttemptReport(
+            execution.head,
+            execution.head_bytes,
+            ReportKind.RUNNING,
+            self._worker_id,
+            started_at,
+            redelivered=execution.head.losses > 0,
+            timeout_s=timeout_s,
+        )
+        return self._codec.encode_report(report)
+
+    def returned(self, execution: Execution, reason: str, started_at: Micros | None, now: Micros) -> bytes:
+        """Give a dispatch back that may have reached its target."""
+        report = AttemptReport(
+            execution.head,
+            execution.head_bytes,
+            ReportKind.RETURNED,
+            self._worker_id,
+            started_at,
+            now,
+            execution.head.losses > 0,
+            started=Started.MAYBE,
+            reason=reason,
+        )
+        return self._codec.encode_report(report)
+
+    def undecodable(
+        self, key: bytes | None, value: bytes | None, problem: str, now: Micros
+    ) -> tuple[str, bytes] | None:
+        """Report a record that cannot be read, under the name that its key gives it.
+
+        Returns:
+            The job id and the encoded report, or None where the key cannot be read either.
+        """
+        execution = named_execution(self._codec, key, value)
+        if execution is None:
+            return None
+        message = " ".join(f"the execution's record {problem}".split())[:ONE_LINE_CHARS_MAX]
+        head = execution.head
+        report = AttemptReport(
+            head,
+            execution.head_bytes,
+            ReportKind.FAILED,
+            self._worker_id,
+            finished_at=now,
+            redelivered=head.losses > 0,
+            error=AttemptError("undecodable", message),
+        )
+        return head.job_id, self._codec.encode_report(report)
 
 
-def overdue_end(ref: object, execution: Execution, started_at: Micros, now: Micros) -> AttemptEnd:
+def overdue_end(ref: object, timeout_s: float, started_at: Micros, now: Micros) -> AttemptEnd:
     """Return the end of an attempt that passed its limit and could not be stopped."""
-    message = f"no end within {execution.target.timeout_s:g} s, and it could not be stopped"
+    message = f"no end within {timeout_s:g} s, and it could not be stopped"
     return AttemptEnd(ref, ReportKind.TIMED_OUT, started_at, now, AttemptError("timeout", message))
 
 
-def undecodable_report(
-    codec: ExecutionCodec, worker_id: str, key: bytes | None, value: bytes | None, problem: str, now: Micros
-) -> tuple[str, bytes] | None:
-    """Report a record that cannot be read, under the name that its key gives it.
+def named_execution(codec: ExecutionCodec, key: bytes | None, value: bytes | None) -> Execution | None:
+    """Return what a record is about, for a report on it: from its value, else as far as its key says it.
 
-    Returns:
-        The job id and the encoded report, or None where the key cannot be read either.
+    The target of the second kind is a placeholder.
     """
-    head = _head_of(codec, key, value)
-    if head is None:
-        return None
+    try:
+        return codec.decode_execution(value)
+    except Undecodable:
+        head = _head_of(codec, key, value)
     # The codec makes head bytes only as part of an execution; any target will do.
-    execution = codec.decode_execution(codec.encode_execution(head, _NO_TARGET))
-    error = AttemptError("undecodable", " ".join(f"the execution's record {problem}".split())[:ONE_LINE_CHARS_MAX])
-    report = AttemptReport(
-        execution.head,
-        execution.head_bytes,
-        ReportKind.FAILED,
-        worker_id,
-        finished_at=now,
-        redelivered=head.losses > 0,
-        error=error,
-    )
-    return head.job_id, codec.encode_report(report)
+    return None if head is None else codec.decode_execution(codec.encode_execution(head, _NO_TARGET))
 
 
 def _head_of(codec: ExecutionCodec, key: bytes | None, value: bytes | None) -> AttemptHead | None:

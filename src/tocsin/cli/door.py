@@ -1,0 +1,189 @@
+"""The REST door from outside: finding a gateway, asking it, and what its answers mean to a person at a terminal."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import typer
+
+from tocsin.cli.exits import CONFLICT, NOT_FOUND, PENDING, REFUSED, UNREACHABLE, Failure
+from tocsin.cli.shown import plain
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+DEV_DIR_VARIABLE: Final = "TOCSIN_DEV_DIR"
+DEV_DIR: Final = ".tocsin"
+WAIT_S: Final = 30.0
+"""How long one answer may take; a gateway itself gives up sooner."""
+ANSWER_BYTES_MAX: Final = 64_000_000
+LARGE_BYTES: Final = 500_000
+
+_EXITS: Final = {404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 503: UNREACHABLE}
+_REMEDIES: Final = {
+    404: "`tocsin jobs list` shows the jobs that there are; --tenant asks for those of another tenant",
+    503: "nothing was done; try again, and see what the gateway's /readyz says is missing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A gateway's URL, and who said so."""
+
+    url: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a gateway answered: never a problem, and never an undecided command."""
+
+    status: int
+    body: dict[str, Any]
+
+
+def find_gateway(given: str | None) -> Place:
+    """Return the gateway that is meant: the given one, else the running development system's, else the usual one.
+
+    Raises:
+        typer.BadParameter: the given one is no URL.
+    """
+    if given is not None:
+        parts = urlsplit(given)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise typer.BadParameter(
+                f"{given!r} is not a gateway's URL; give one such as {DEFAULT_URL}", param_hint="--gateway"
+            )
+        return Place(given.rstrip("/"), "as given")
+    ready_file = Path(os.environ.get(DEV_DIR_VARIABLE, DEV_DIR)) / "run" / "gateway.json"
+    try:
+        facts = json.loads(ready_file.read_text("utf-8"))
+        os.kill(int(facts["pid"]), 0)
+        return Place(str(facts["gateway_url"]), f"of the development system, from {ready_file}")
+    except (OSError, ValueError, KeyError, TypeError):
+        return Place(DEFAULT_URL, "the default")
+
+
+class Door:
+    """Asks one gateway on behalf of one tenant."""
+
+    def __init__(self, place: Place, tenant: str | None = None, wait_s: float = WAIT_S) -> None:
+        self._place = place
+        self._tenant = tenant
+        self._wait_s = wait_s
+        # A proxy cannot mean the same loopback as we do.
+        handlers = [urllib.request.ProxyHandler({})] if _is_loopback(urlsplit(place.url).hostname or "") else []
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+        if_version: int | None = None,
+    ) -> Answer:
+        """Send a request and return its answer.
+
+        Raises:
+            Failure: the gateway is not there, refuses, or has not decided.
+        """
+        url = self._place.url + path + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json"}
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        if self._tenant is not None:
+            headers["Tocsin-Tenant"] = self._tenant
+        if if_version is not None:
+            headers["If-Match"] = f'"{if_version}"'
+        status, content = self._exchange(urllib.request.Request(url, data, headers, method=method))
+        answer = self._parsed(status, content)
+        if status == 202:
+            raise _pending(self._place, answer)
+        if status >= 400:
+            raise _refused(status, answer)
+        return Answer(status, answer)
+
+    def _exchange(self, request: urllib.request.Request) -> tuple[int, bytes]:
+        try:
+            with self._opener.open(request, timeout=self._wait_s) as response:
+                return response.status, response.read(ANSWER_BYTES_MAX)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read(ANSWER_BYTES_MAX)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._lost(request, getattr(error, "reason", None) or error) from error
+
+    def _lost(self, request: urllib.request.Request, reason: object) -> Failure:
+        """Return the failure that it is to get no answer."""
+        size = len(request.data) if isinstance(request.data, bytes) else 0
+        if isinstance(reason, BrokenPipeError | ConnectionResetError) and size > LARGE_BYTES:
+            # A gateway refuses what is too large before it has read it all, and that answer can be lost.
+            return Failure(REFUSED, f"the gateway broke off; perhaps {size} bytes are too much", "send a smaller job")
+        remedy = "start one with `tocsin dev`, or name another with --gateway or TOCSIN_URL"
+        if request.get_method() != "GET" and isinstance(reason, TimeoutError):
+            remedy = "it may have taken the request: look before you repeat it; --id makes creating again safe"
+        where = f"{self._place.url} ({self._place.source})"
+        return Failure(UNREACHABLE, f"no gateway answers at {where}: {plain(str(reason))}", remedy)
+
+    def _parsed(self, status: int, content: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict):
+            return answer
+        raise Failure(
+            UNREACHABLE,
+            f"what answers at {self._place.url} ({self._place.source}) is no tocsin gateway: HTTP {status}, no JSON",
+            "name the gateway with --gateway or TOCSIN_URL",
+        )
+
+
+def path_of(*segments: str) -> str:
+    """Return a path below ``/v1``; a verb goes in with its colon, as a part of the last segment."""
+    return "/v1/" + "/".join(quote(segment, safe=":@~") for segment in segments)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _pending(place: Place, answer: Mapping[str, Any]) -> Failure:
+    detail = plain(str(answer.get("detail", "the command is not decided yet")))
+    return Failure(
+        PENDING,
+        f"{detail} (job {plain(str(answer.get('job_id')))})",
+        f"ask for its outcome: curl {place.url}{plain(str(answer.get('status_url', '/v1/commands')))}",
+    )
+
+
+def _refused(status: int, problem: Mapping[str, Any]) -> Failure:
+    """Return the failure that a problem document is: each fault with what would be right."""
+    code = _EXITS.get(status, REFUSED)
+    detail = plain(str(problem.get("detail") or f"HTTP {status}"))
+    faults = [fault for fault in problem.get("faults") or () if isinstance(fault, dict)]
+    lines = [_fault_line(fault) for fault in faults]
+    if len(faults) == 1:
+        return Failure(code, lines[0], plain(str(faults[0].get("remedy", ""))))
+    more = [f"{line}; {plain(str(fault.get('remedy', '')))}" for line, fault in zip(lines, faults, strict=True)]
+    return Failure(code, f"{len(faults)} faults" if faults else detail, _REMEDIES.get(status, ""), more)
+
+
+def _fault_line(fault: Mapping[str, Any]) -> str:
+    name = fault.get("field")
+    where = f"{name}: " if name else ""
+    return plain(f"{where}{fault.get('problem')} (got {fault.get('value')})")

@@ -1,0 +1,203 @@
+"""The flags that define a job, and what they make of a definition. Nothing is validated that the server validates."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tocsin.cli.exits import REFUSED, Failure
+
+TEXT_BYTES_MAX: Final = 1_000_000
+"""As much as a gateway takes at all."""
+_UNITS: Final = {
+    unit: Decimal(size)
+    for unit, size in (("ms", "0.001"), ("s", "1"), ("m", "60"), ("h", "3600"), ("d", "86400"), ("w", "604800"))
+}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
+DURATION_REMEDY: Final = "give a number with a unit (ms, s, m, h, d, w), such as 30s, 15m or 1h30m"
+
+_WHEN, _WHAT, _HOW, _WHO = "When", "What", "How", "Which job"
+
+Name = Annotated[str | None, typer.Option("--name", help="For people; need not be unique.", rich_help_panel=_WHO)]
+Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", rich_help_panel=_WHO, help="Repeatable.")]
+Cron = Annotated[str | None, typer.Option("--cron", metavar="EXPR", rich_help_panel=_WHEN, help="With --tz.")]
+Tz = Annotated[
+    str | None, typer.Option("--tz", metavar="ZONE", rich_help_panel=_WHEN, help="IANA zone, as Asia/Kolkata.")
+]
+Every = Annotated[str | None, typer.Option("--every", metavar="DURATION", rich_help_panel=_WHEN, help="As 15m.")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", rich_help_panel=_WHEN, help="Once: RFC 3339 with an offset.")
+]
+In = Annotated[str | None, typer.Option("--in", metavar="DURATION", rich_help_panel=_WHEN, help="Once: as 30s.")]
+Url = Annotated[
+    str | None, typer.Option("--url", rich_help_panel=_WHAT, help="Call this URL. (The gateway is --gateway.)")
+]
+Method = Annotated[str | None, typer.Option("--method", rich_help_panel=_WHAT, help="Default: POST.")]
+Header = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="K:V", rich_help_panel=_WHAT, help="Repeatable.")
+]
+Body = Annotated[
+    str | None, typer.Option("--body", metavar="TEXT|@FILE", rich_help_panel=_WHAT, help="Sent as it is; @- is stdin.")
+]
+TimeoutS = Annotated[float | None, typer.Option("--timeout-s", rich_help_panel=_WHAT, help="Of one attempt.")]
+Topic = Annotated[str | None, typer.Option("--topic", rich_help_panel=_WHAT, help="Send a Kafka message here.")]
+Key = Annotated[str | None, typer.Option("--key", rich_help_panel=_WHAT, help="Of the message.")]
+Value = Annotated[
+    str | None, typer.Option("--value", metavar="TEXT|@FILE", rich_help_panel=_WHAT, help="Of the message.")
+]
+MaxAttempts = Annotated[int | None, typer.Option("--max-attempts", rich_help_panel=_HOW, help="Of each execution.")]
+BaseS = Annotated[float | None, typer.Option("--base-s", rich_help_panel=_HOW, help="The first retry's longest wait.")]
+MaxS = Annotated[float | None, typer.Option("--max-s", rich_help_panel=_HOW, help="The longest wait of all.")]
+Concurrency = Annotated[
+    str | None, typer.Option("--concurrency", rich_help_panel=_HOW, help="skip_if_running (default) or allow.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFlags:
+    """The flags as they were given; None where not."""
+
+    name: str | None = None
+    label: Sequence[str] | None = None
+    cron: str | None = None
+    tz: str | None = None
+    every: str | None = None
+    at: str | None = None
+    in_: str | None = None
+    url: str | None = None
+    method: str | None = None
+    header: Sequence[str] | None = None
+    body: str | None = None
+    timeout_s: float | None = None
+    topic: str | None = None
+    key: str | None = None
+    value: str | None = None
+    max_attempts: int | None = None
+    base_s: float | None = None
+    max_s: float | None = None
+    concurrency: str | None = None
+
+    @property
+    def any_given(self) -> bool:
+        return any(getattr(self, field.name) not in (None, [], ()) for field in fields(self))
+
+    def applied_to(self, definition: dict[str, Any]) -> dict[str, Any]:
+        """Return a definition with what the flags say in place of what it said.
+
+        Raises:
+            typer.BadParameter: flags contradict one another, or lack one.
+        """
+        said = {
+            "name": self.name,
+            "labels": _pairs(self.label, "=", "--label") if self.label else None,
+            "schedule": self._schedule(definition.get("schedule")),
+            "target": self._target(definition.get("target") or {}),
+            "retry": self._retry(definition.get("retry")),
+            "concurrency": self.concurrency,
+        }
+        return {**definition, **{name: value for name, value in said.items() if value is not None}}
+
+    def _schedule(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
+        kinds = {"--cron": self.cron, "--every": self.every, "--at": self.at, "--in": self.in_}
+        given = [flag for flag, value in kinds.items() if value is not None]
+        if len(given) > 1:
+            raise typer.BadParameter("a job has one schedule", param_hint=" and ".join(given))
+        before = before if before and "cron" in before else {}
+        if self.cron is not None or (self.tz is not None and before):
+            zone = self.tz or before.get("timezone")
+            if zone is None:
+                raise typer.BadParameter("say in which zone: --tz Asia/Kolkata, or --tz UTC", param_hint="--cron")
+            return {**before, "cron": self.cron or before.get("cron"), "timezone": zone}
+        if self.tz is not None:
+            raise typer.BadParameter("a zone goes with --cron only", param_hint="--tz")
+        if self.every is not None:
+            return {"every_s": seconds_of(self.every, "--every")}
+        if self.at is not None:
+            return {"run_at": self.at}
+        return None if self.in_ is None else {"delay_s": seconds_of(self.in_, "--in")}
+
+    def _target(self, before: dict[str, Any]) -> dict[str, Any] | None:
+        http = {"url": self.url, "method": self.method, "body": self.body, "timeout_s": self.timeout_s}
+        message = {"topic": self.topic, "key": self.key, "value": self.value}
+        said_http = {name: value for name, value in http.items() if value is not None}
+        said_message = {name: value for name, value in message.items() if value is not None}
+        if said_http and said_message:
+            both = f"--{next(iter(said_http))} and --{next(iter(said_message))}".replace("_", "-")
+            raise typer.BadParameter("a job calls a URL, or sends a message, not both", param_hint=both)
+        kind = "http" if said_http else "message" if said_message else before.get("type")
+        headers = {} if not self.header else {"headers": _pairs(self.header, ":", "--header")}
+        if not said_http and not said_message and not headers:
+            return None
+        if kind is None:
+            raise typer.BadParameter("name the target too: --url or --topic", param_hint="--header")
+        same = before if before.get("type") == kind else {}
+        for name in ("body", "value"):
+            for said in (said_http, said_message):
+                if name in said:
+                    said[name] = text_of(str(said[name]), f"--{name}")
+        return {**same, "type": kind, **said_http, **said_message, **headers}
+
+    def _retry(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
+        said = {"max_attempts": self.max_attempts, "base_s": self.base_s, "max_s": self.max_s}
+        given = {name: value for name, value in said.items() if value is not None}
+        return {**(before or {}), **given} if given else None
+
+
+def seconds_of(text: str, flag: str) -> int | float:
+    """Return a duration such as ``1h30m`` in seconds.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise typer.BadParameter(f"{text!r} is not a duration; {DURATION_REMEDY}", param_hint=flag)
+    seconds = sum((Decimal(number) * _UNITS[unit] for number, unit in parts), Decimal(0))
+    return int(seconds) if seconds == int(seconds) else float(seconds)
+
+
+def text_of(given: str, flag: str) -> str:
+    """Return a text as given, or that of the file that ``@FILE`` names.
+
+    Raises:
+        Failure: the file cannot be read as UTF-8, or is too large.
+    """
+    return read_text(given[1:], flag) if given.startswith("@") else given
+
+
+def read_text(name: str, flag: str) -> str:
+    """Return the text of a file, ``-`` being stdin; raises what ``text_of`` raises."""
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(TEXT_BYTES_MAX + 1)
+        if len(data) > TEXT_BYTES_MAX:
+            raise Failure(REFUSED, f"{flag}: {name} is too large", f"give at most {TEXT_BYTES_MAX} bytes")
+        return data.decode("utf-8")
+    except OSError as error:
+        raise Failure(
+            REFUSED, f"{flag}: {name} cannot be read: {error.strerror}", "name a file, or - for stdin"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise Failure(REFUSED, f"{flag}: {name} is not text in UTF-8", "save it as UTF-8") from error
+
+
+def _pairs(given: Sequence[str], mark: str, flag: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in given:
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise typer.BadParameter(f"{text!r} is not a name, {mark!r} and a text", param_hint=flag)
+        if name.strip() in pairs:
+            raise typer.BadParameter(f"{name.strip()!r} is given twice", param_hint=flag)
+        pairs[name.strip()] = value.strip()
+    return pairs

@@ -1,0 +1,114 @@
+"""``tocsin runs``: what became of a job's executions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.cli.door import path_of
+from tocsin.cli.exits import EPILOG, failures_told
+from tocsin.cli.jobs import Gateway, GroupGateway, JobId, Tenant, failure_text, open_door
+from tocsin.cli.shown import Output, OutputOption, print_fields, print_json, print_rows
+from tocsin.domain.instants import SECOND, parse_rfc3339
+
+app = typer.Typer(no_args_is_help=True, help="See what became of a job's executions.", epilog=EPILOG)
+
+
+@app.callback()
+def group(ctx: typer.Context, url: GroupGateway = None) -> None:
+    """Remember the gateway for the command that follows."""
+    ctx.obj = url
+
+
+@app.command("list")
+def list_runs(
+    ctx: typer.Context,
+    job_id: JobId,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500)] = 50,
+    gateway: Gateway = None,
+    tenant: Tenant = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the attempts of a job's executions, newest first."""
+    with failures_told():
+        path = path_of("jobs", job_id, "runs")
+        answer = open_door(ctx, gateway, tenant).ask("GET", path, query={"limit": str(limit)}).body
+        if output is Output.JSON:
+            print_json(answer)
+        elif not answer["runs"]:
+            typer.echo("none yet")
+        else:
+            heads = ("SCHEDULED FOR", "STATE", "ATTEMPT", "LATE", "TOOK", "WHAT", "EXECUTION")
+            rows = (
+                (
+                    run["scheduled_for"],
+                    run["state"],
+                    run["attempt"],
+                    _late(run),
+                    _took(run),
+                    what_text(run),
+                    run["execution_id"],
+                )
+                for run in answer["runs"]
+            )
+            print_rows(heads, rows)
+
+
+@app.command("get")
+def get_run(
+    ctx: typer.Context,
+    execution_id: Annotated[str, typer.Argument(metavar="EXECUTION", help="Its id, whole.")],
+    gateway: Gateway = None,
+    tenant: Tenant = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show one execution with all its attempts, oldest first."""
+    with failures_told():
+        answer = open_door(ctx, gateway, tenant).ask("GET", path_of("runs", execution_id)).body
+        if output is Output.JSON:
+            print_json(answer)
+            return
+        print_fields(
+            {
+                "execution": answer["execution_id"],
+                "job": answer["job_id"],
+                "scheduled for": answer["scheduled_for"],
+                "state": answer["state"],
+            }
+        )
+        heads = ("ATTEMPT", "STATE", "PUBLISHED", "STARTED", "TOOK", "WORKER", "WHAT")
+        rows = (
+            (
+                run["attempt"],
+                run["attempt_state"] or run["state"],
+                run["published_at"],
+                run["started_at"],
+                _took(run),
+                run["worker_id"],
+                what_text(run),
+            )
+            for run in answer["attempts"]
+        )
+        print_rows(heads, rows)
+
+
+def what_text(run: dict[str, Any]) -> str:
+    """Return what there is to say of an attempt: its error, its result, or why it was skipped."""
+    again = "redelivered; " if run["redelivered"] else ""
+    if run["error"]:
+        return again + failure_text(run).partition(": ")[2]
+    if run["state"] == "SKIPPED":
+        more = f", {run['skipped_count']} times up to {run['skipped_upto']}" if run["skipped_upto"] else ""
+        return f"{run['reason'] or ''}{more}"
+    return again + (run["result"] or run["reason"] or "")
+
+
+def _late(run: dict[str, Any]) -> str | None:
+    return None if run["lateness_ms"] is None else f"{run['lateness_ms']:.0f} ms"
+
+
+def _took(run: dict[str, Any]) -> str | None:
+    if not run["started_at"] or not run["finished_at"]:
+        return None
+    return f"{(parse_rfc3339(run['finished_at']) - parse_rfc3339(run['started_at'])) / SECOND:.3f} s"

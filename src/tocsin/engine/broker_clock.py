@@ -1,0 +1,74 @@
+"""The clock by which jobs are due: our own, never ahead of the broker's.
+
+It runs on monotonic time from the wall clock's reading at the start, so a step of the machine's clock moves nothing.
+Each of our heartbeats that comes back tells how far the broker's clock is from ours: it was stamped after we sent it
+and before we read it. ``now`` is held at or below the lower edge of the tightest recent such interval: early means by
+the broker's clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from tocsin.domain.instants import MILLISECOND, SECOND, Micros
+
+INTERVALS_KEPT: Final = 12
+"""A minute's worth, at a beat each five seconds."""
+OFF_BY_MAX: Final[Micros] = SECOND // 2
+"""A clock that is certainly further off than this must not decide anything."""
+
+
+class Skew(NamedTuple):
+    """How far the broker's clock is ahead of ours: somewhere from ``low`` to ``high``, µs."""
+
+    low: Micros
+    high: Micros
+
+
+class BrokerClock:
+    """Time for one trigger.
+
+    Args:
+        wall: the wall clock's reading at the start, µs since the epoch.
+        monotonic: the monotonic clock's at the same moment, µs.
+    """
+
+    def __init__(self, wall: Micros, monotonic: Micros) -> None:
+        self._base = wall - monotonic
+        self._skews: deque[Skew] = deque(maxlen=INTERVALS_KEPT)
+        self._latest = 0
+
+    def local(self, monotonic: Micros) -> Micros:
+        """Return our own time, whatever the broker says; what beats are stamped with when they are sent and read."""
+        return self._base + monotonic
+
+    def now(self, monotonic: Micros) -> Micros:
+        """Return the instant by which to decide; it never goes back."""
+        tightest = self._tightest()
+        held = min(0, tightest.low) if tightest is not None else 0
+        self._latest = max(self._latest, self.local(monotonic) + held)
+        return self._latest
+
+    def observe(self, sent_at: Micros, appended_at: Micros, received_at: Micros) -> None:
+        """One of our beats came back.
+
+        Args:
+            sent_at, received_at: our own time (``local``), µs.
+            appended_at: the broker's, µs; it keeps whole milliseconds.
+        """
+        self._skews.append(Skew(appended_at - received_at, appended_at + MILLISECOND - sent_at))
+
+    def off_by(self) -> Micros | None:
+        """Return by how much our clock is certainly off at least, above the bound; None while it is good enough."""
+        tightest = self._tightest()
+        if tightest is None:
+            return None
+        if tightest.low > OFF_BY_MAX:
+            return -tightest.low
+        if tightest.high < -OFF_BY_MAX:
+            return -tightest.high
+        return None
+
+    def _tightest(self) -> Skew | None:
+        return min(self._skews, key=lambda skew: skew.high - skew.low, default=None)

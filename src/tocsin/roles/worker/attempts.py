@@ -1,0 +1,305 @@
+"""What runs here, and what is said of it: leases, ends and returns, until each is acknowledged.
+
+An attempt is tied to the partition that brought it only until a report about it is acknowledged. From a lease on it
+belongs to this process, whatever the group does, and is not forgotten before its last report is acknowledged. Offsets
+are settled here; marking and committing them is not this module's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import structlog
+
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.executions import Execution, ReportKind
+from tocsin.domain.targets import HttpTarget
+from tocsin.ports.clock import Clock
+from tocsin.ports.codec import ExecutionCodec
+from tocsin.ports.meters import WorkerMeter
+from tocsin.ports.report_sink import ReportSink
+from tocsin.ports.targets import Attempt, AttemptEnd, TargetRunner
+from tocsin.roles.worker.limits import WorkerLimits
+from tocsin.roles.worker.partitions import Item, Lease, Partition, Stage
+from tocsin.roles.worker.reports import Reporter, named_execution, overdue_end
+
+log = structlog.get_logger()
+
+ACK_WAIT_S: Final = 0.02
+"""Grain of the waits of a handover."""
+LEASE_SHARE: Final = 2 / 3
+"""How much of a handover may pass in wait for leases; the rest is for returning what got none."""
+PREDECESSOR: Final = "predecessor"
+"""Why a record on the begun list of the last owner is returned."""
+
+
+class Sent(NamedTuple):
+    """A report under way."""
+
+    item: Item
+    lease: bool
+    """It asks for a lease; otherwise it closes the dispatch."""
+
+
+class Attempts:
+    """The attempts of a worker process, over all lanes.
+
+    Args:
+        reporter: encodes reports.
+        runner, reports, codec, clock, meter: ports.
+        monotonic_s: seconds that never jump; for limits, while ``clock`` is for time stamps.
+        limits: bounds.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        runner: TargetRunner,
+        reports: ReportSink,
+        codec: ExecutionCodec,
+        clock: Clock,
+        monotonic_s: Callable[[], float],
+        meter: WorkerMeter,
+        limits: WorkerLimits,
+    ) -> None:
+        self.running: dict[Item, None] = {}
+        """An ordered set, as everything here that is iterated: the same seed must give the same run."""
+        self.stuck: set[Item] = set()
+        """Reported as ended, but they run on; they take no room, and too many of them end the process."""
+        self._reporter = reporter
+        self._runner = runner
+        self._reports = reports
+        self._codec = codec
+        self._clock = clock
+        self._monotonic_s = monotonic_s
+        self._meter = meter
+        self._limits = limits
+        self._unacknowledged = 0
+        self._held: dict[bytes, Item] = {}
+        """By record key, what is not over: it may come again, when its partition left and came back."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Nothing runs and every report is acknowledged."""
+        return not self.running and not self._unacknowledged
+
+    # Beginning
+
+    def take(self, items: Sequence[Item]) -> None:
+        """Start what an acknowledged commit has marked, and return what a predecessor had begun."""
+        now, now_s = self._clock.now(), self._monotonic_s()
+        attempts = []
+        for item in items:
+            if self._is_here_already(item):
+                continue
+            if item.inherited:
+                self._give_back_unread(item)
+                continue
+            try:
+                execution = self._codec.decode_execution(item.value)
+            except Undecodable as error:
+                self._set_aside(item, str(error))
+                continue
+            target = execution.target
+            if not isinstance(target, HttpTarget):
+                self._set_aside(item, f"has a target of the type {target.type!r}, which does not run in this lane")
+                continue
+            item.stage, item.execution, item.value = Stage.RUNNING, execution, None
+            item.started_at, item.timeout_s = now, target.timeout_s
+            item.lease_at_s = now_s + self._limits.lease_after_s
+            item.overdue_at_s = now_s + target.timeout_s + self._limits.overdue_s
+            self.running[item] = None
+            self._hold(item)
+            attempts.append(Attempt(item, execution, execution.head.losses > 0))
+        if attempts:
+            self._runner.start(attempts)
+            redelivered = sum(attempt.redelivered for attempt in attempts)
+            self._meter.started(len(attempts) - redelivered, redelivered)
+
+    def _hold(self, item: Item) -> None:
+        if item.key is not None:
+            self._held[item.key] = item
+
+    def _is_here_already(self, item: Item) -> bool:
+        """Tell whether this process has this dispatch in hand since an earlier assignment: then it is not a second one.
+
+        Returned, it would end our own lease, which the owner would believe of its holder.
+        """
+        holder = None if item.key is None else self._held.get(item.key)
+        if holder is None:
+            return False
+        if holder.lease is Lease.HELD:
+            item.partition.settle(item)
+        else:
+            item.stage, item.value = Stage.REPORTED, None
+            holder.heir = item
+        return True
+
+    def _give_back_unread(self, item: Item) -> None:
+        """Return what a predecessor had begun; its record's key is enough where its value cannot be read."""
+        execution = named_execution(self._codec, item.key, item.value)
+        if execution is None:
+            self._set_aside(item, "was begun by another worker, and names no execution")
+            return
+        self._hold(item)
+        self._return(item, execution, PREDECESSOR)
+
+    def _set_aside(self, item: Item, problem: str) -> None:
+        """Deal with a record that cannot be read: its neighbours must not wait for it."""
+        self._meter.undecodable()
+        named = self._reporter.undecodable(item.key, item.value, problem, self._clock.now())
+        log.error(
+            "an execution's record cannot be read",
+            action="worker.undecodable",
+            problem=problem,
+            reported=named is not None,
+            partition=item.partition.number,
+            offset=item.offset,
+        )
+        if named is None:
+            item.partition.settle(item)
+        else:
+            self._hold(item)
+            self._close(item, *named)
+
+    # Reporting
+
+    def collect(self, wait_s: float) -> int:
+        """Report what has ended, settle what is acknowledged; return how many of both."""
+        ends = self._runner.ended()
+        for end in ends:
+            self._on_end(end)
+        acknowledged: list[Sent] = self._reports.acknowledged(wait_s)
+        self._unacknowledged -= len(acknowledged)
+        for sent in acknowledged:
+            self._on_acknowledged(sent)
+        self._meter.reported(len(acknowledged))
+        return len(ends) + len(acknowledged)
+
+    def _on_acknowledged(self, sent: Sent) -> None:
+        item, key = sent.item, sent.item.key
+        if sent.lease:
+            item.lease = Lease.HELD
+        elif key is not None and self._held.get(key) is item:
+            del self._held[key]
+        item.partition.settle(item)
+        if item.heir is not None:
+            item.heir.partition.settle(item.heir)
+
+    def _on_end(self, end: AttemptEnd) -> None:
+        item: Item = end.ref
+        if item in self.stuck:
+            self.stuck.discard(item)
+            return
+        self.running.pop(item, None)
+        self._close_ended(item, end)
+
+    def _close_ended(self, item: Item, end: AttemptEnd) -> None:
+        """Report an end, also of an attempt whose partition is gone: the owner knows whether it still counts."""
+        execution = item.execution
+        assert execution is not None
+        if item.abandoned is not None and end.kind is ReportKind.CANCELLED:
+            self._return(item, execution, item.abandoned)
+            return
+        self._close(item, execution.head.job_id, self._reporter.ended(execution, end))
+        self._meter.finished(end.kind, (end.finished_at - end.started_at) / 1e6)
+
+    def _return(self, item: Item, execution: Execution, reason: str) -> None:
+        report = self._reporter.returned(execution, reason, item.started_at or None, self._clock.now())
+        self._close(item, execution.head.job_id, report)
+        self._meter.returned(reason, 1)
+
+    def _close(self, item: Item, job_id: str, report: bytes) -> None:
+        item.stage = Stage.REPORTED
+        item.value = item.execution = None
+        self._send(Sent(item, lease=False), job_id, report)
+
+    def _send(self, sent: Sent, job_id: str, report: bytes) -> None:
+        self._unacknowledged += 1
+        self._reports.send(sent, job_id, report)
+
+    def lease(self, items: Iterable[Item]) -> None:
+        """Report as RUNNING what runs and was not reported yet, nor told to stop."""
+        count = 0
+        for item in items:
+            if item.stage is not Stage.RUNNING or item.lease is not Lease.NONE or item.abandoned is not None:
+                continue
+            execution = item.execution
+            assert execution is not None
+            item.lease = Lease.ASKED
+            self._send(
+                Sent(item, lease=True),
+                execution.head.job_id,
+                self._reporter.running(execution, item.started_at, item.timeout_s),
+            )
+            count += 1
+        if count:
+            self._meter.leased(count)
+
+    # Ending
+
+    def watch(self, now_s: float) -> None:
+        """Ask leases for what lasts, and give up what passed its limit."""
+        self.lease([item for item in self.running if item.lease_at_s <= now_s])
+        overdue = [item for item in self.running if item.overdue_at_s <= now_s]
+        if overdue:
+            self._give_up(overdue)
+            self._runner.cancel(overdue)
+        self._meter.running(len(self.running))
+
+    def _give_up(self, items: Sequence[Item]) -> None:
+        """Close attempts that do not end though they should have."""
+        for item in items:
+            self.running.pop(item, None)
+            self.stuck.add(item)
+            execution = item.execution
+            assert execution is not None
+            log.error(
+                "an attempt could not be stopped",
+                action="worker.attempt_stuck",
+                execution_id=execution.head.execution_id,
+                stuck=len(self.stuck),
+            )
+            if item.abandoned is not None:
+                self._return(item, execution, item.abandoned)
+            else:
+                self._close_ended(item, overdue_end(item, item.timeout_s, item.started_at, self._clock.now()))
+
+    def hand_over(self, partitions: Collection[Partition], reason: str) -> None:
+        """Wait, bounded, until nothing that was started still depends on these partitions.
+
+        What runs asks for a lease, and goes on under it; what gets none in time is stopped and returned.
+        """
+        wait_s = self._limits.handover_wait_s
+        until_s = self._monotonic_s() + wait_s
+        self.collect(0.0)  # what has ended needs no lease
+        self.lease([item for partition in partitions for item in partition.running()])
+        self._wait_for(partitions, until_s - wait_s * (1 - LEASE_SHARE))
+        self.abandon([item for partition in partitions for item in partition.running()], reason)
+        self._wait_for(partitions, until_s)
+
+    def _wait_for(self, partitions: Collection[Partition], until_s: float) -> None:
+        # Counted too: whatever the clock does, a handover has an end.
+        for _ in range(int(self._limits.handover_wait_s / ACK_WAIT_S) + 1):
+            if not any(partition.in_hand for partition in partitions) or self._monotonic_s() >= until_s:
+                return
+            self.collect(ACK_WAIT_S)
+
+    def abandon(self, items: Sequence[Item], reason: str) -> None:
+        """Stop attempts; they are returned once they have ended, or if that takes too long."""
+        overdue_at_s = self._monotonic_s() + self._limits.overdue_s
+        fresh = [item for item in items if item.abandoned is None]
+        for item in fresh:
+            item.abandoned = reason
+            item.overdue_at_s = min(item.overdue_at_s, overdue_at_s)
+        if fresh:
+            self._runner.cancel(fresh)
+
+    def give_up_all(self) -> None:
+        """Close what was told to stop and has not."""
+        self._give_up(list(self.running))
+
+    def close(self) -> None:
+        self._runner.close()
+        self._reports.close(self._limits.handover_wait_s)
