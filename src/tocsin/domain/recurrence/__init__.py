@@ -1,0 +1,31 @@
+"""When recurring jobs are due: cron expressions and intervals, evaluated as pure functions of an instant.
+
+Instants are µs since the epoch, in UTC; the local calendar lives inside. The rules are those of the Vixie cron daemon
+as Debian ships it, with the additions and choices of docs/cron.md. No library evaluates here: those at hand fire twice
+in a repeated hour, or find out that a date is impossible only when they look for it.
+
+Invariants: ``next_after(x) > x``; later questions never get earlier answers; an answer depends on nothing but the
+expression, the zone database of the pinned package, and the instant. No clock, no logging; the only bytes read from
+outside are zone files of that package.
+"""
+
+from __future__ import annotations
+
+from tocsin.domain.recurrence.compiling import compile_cron
+from tocsin.domain.recurrence.errors import CronError
+from tocsin.domain.recurrence.every import EveryPlan
+from tocsin.domain.recurrence.plan import CronPlan, DstPolicy, Recurrence
+from tocsin.domain.recurrence.zones import TZDATA_VERSION, known_zone, require_zone, zone_names
+
+__all__ = [
+    "TZDATA_VERSION",
+    "CronError",
+    "CronPlan",
+    "DstPolicy",
+    "EveryPlan",
+    "Recurrence",
+    "compile_cron",
+    "known_zone",
+    "require_zone",
+    "zone_names",
+]
