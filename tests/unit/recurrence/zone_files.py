@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from zoneinfo import ZoneInfo
 
@@ -53,7 +53,7 @@ ODD_ZONES = (
 """Zones whose clocks do unusual things: half hours, whole days, midnight, Ramadan, negative summer time, new bases."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def zone_file(name: str) -> ZoneInfo:
     """Return a zone read from the pinned package's file."""
     with resources.files(tzdata).joinpath("zoneinfo", *name.split("/")).open("rb") as file:
@@ -67,7 +67,7 @@ def offset_s(zone: ZoneInfo, at_s: int) -> int:
     return offset.days * DAY_S + offset.seconds
 
 
-@lru_cache(maxsize=None)
+@cache
 def transitions(name: str, first_year: int = 2000, last_year: int = 2037) -> tuple[int, ...]:
     """Return the seconds at which a zone's offset changes, found by looking once a day and halving."""
     zone = zone_file(name)

@@ -14,7 +14,8 @@ from __future__ import annotations
 from tocsin.domain.recurrence.compiling import compile_cron
 from tocsin.domain.recurrence.errors import CronError
 from tocsin.domain.recurrence.every import EveryPlan
-from tocsin.domain.recurrence.plan import CronPlan, DstPolicy, Recurrence
+from tocsin.domain.recurrence.occurrences import Recurrence
+from tocsin.domain.recurrence.plan import CronPlan, DstPolicy
 from tocsin.domain.recurrence.zones import TZDATA_VERSION, known_zone, require_zone, zone_names
 
 __all__ = [

@@ -12,6 +12,7 @@ from tocsin.domain.recurrence.items import Text, read_item, read_value
 _NEAREST: Final = re.compile(r"([0-9]+)[Ww]")
 _NTH: Final = re.compile(r"([0-9]+|[A-Za-z]{3})#([0-9]+)")
 _LAST_WEEKDAY: Final = re.compile(r"([0-9]+|[A-Za-z]{3})[Ll]")
+_LAST_REVERSED: Final = re.compile(r"[Ll]([0-7])")
 _WEEKDAYS: Final = (1 << 7) - 1
 _DAYS: Final = (1 << 32) - 2
 _OF_THE_LAST: Final = re.compile(r"[Ll]-[0-9]+")
@@ -62,6 +63,9 @@ def read_day_of_week(text: Text, items: list[tuple[int, str]]) -> DayOfWeek:
     for position, item in items:
         if item.lower() == "l":
             raise text.refuse("L alone names no weekday", "write 5L for the last Friday of the month", position)
+        if match := _LAST_REVERSED.fullmatch(item):
+            remedy = f"write {match[1]}L for the last one of the month"
+            raise text.refuse(f"{item} has the L on the wrong side", remedy, position)
         if match := _NTH.fullmatch(item):
             weekday = read_value(text, DAY_OF_WEEK, match[1], position) % 7
             count = int(match[2])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tocsin.domain.instants import EARLIEST, LATEST, SECOND, Micros
 from tocsin.domain.recurrence.errors import CronError
-from tocsin.domain.recurrence.plan import occurrences_between
+from tocsin.domain.recurrence.occurrences import occurrences_between
 
 
 @dataclass(frozen=True, slots=True)

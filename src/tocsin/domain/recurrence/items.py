@@ -130,6 +130,6 @@ def _unreadable(text: Text, field: Field, item: str, position: int) -> CronError
         return text.refuse(f"the {field.name} field has an empty item", "leave out the needless comma", position)
     if item == "?":
         return text.refuse("? stands only for a whole day-of-month or day-of-week field", "write * instead", position)
-    readable = re.match(rf"(?:\*|(?:{_VALUE})(?:-(?:{_VALUE}))?)?(?:/[0-9]+)?", item)
-    at = position + min(readable.end() if readable else 0, len(item) - 1)
+    readable = re.match(rf"(?:(?:\*|(?:{_VALUE})(?:-(?:{_VALUE}))?)(?:/[0-9]+)?)?", item)
+    at = position + min(readable.end() if readable else 0, len(item) - 1)  # where reading stopped
     return text.refuse(f"{shown(item)} is not a value, range or step of the {field.name} field", takes(field), at)

@@ -11,10 +11,11 @@ Pure: no clock, and no state but a memo that changes no answer.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 from tocsin.domain.instants import EARLIEST, LATEST, SECOND, Micros
 from tocsin.domain.recurrence.fields import CronFields
+from tocsin.domain.recurrence.occurrences import occurrences_between
 from tocsin.domain.recurrence.timeline import ForwardClock, Timeline
 from tocsin.domain.recurrence.wall_times import WallTimes
 
@@ -35,29 +36,6 @@ class DstPolicy(NamedTuple):
 
 
 DEFAULT_DST: Final = DstPolicy()
-
-
-class Recurrence(Protocol):
-    """What any recurring schedule can be asked. Instants are µs since the epoch, within 1970 to 2199."""
-
-    def next_after(self, instant: Micros) -> Micros | None:
-        """Return the first occurrence strictly after an instant, or None when there is none up to 2199."""
-
-    def previous_before(self, instant: Micros) -> Micros | None:
-        """Return the last occurrence strictly before an instant, or None when there is none since 1970."""
-
-    def between(self, after: Micros, upto: Micros, limit: int) -> list[Micros]:
-        """Return the occurrences after ``after`` and up to and including ``upto``, oldest first, at most ``limit``."""
-
-
-def occurrences_between(schedule: Recurrence, after: Micros, upto: Micros, limit: int) -> list[Micros]:
-    """Walk a schedule forward; see ``Recurrence.between``."""
-    found: list[Micros] = []
-    at = schedule.next_after(after)
-    while at is not None and at <= upto and len(found) < limit:
-        found.append(at)
-        at = schedule.next_after(at)
-    return found
 
 
 class CronPlan:

@@ -46,9 +46,8 @@ def rule_transitions(rule: str, from_s: int, to_s: int) -> list[tuple[int, int]]
     for year in range(_year_about(from_s) - 1, _year_about(to_s) + 2):
         changes.append((_local_s(begin, year) - standard, 1, summer))
         changes.append((_local_s(end, year) - summer, 0, standard))
-    # Where summer time ends at the instant at which it begins again, it goes on.
-    changes.sort()
-    return [(at, offset) for at, _, offset in changes]
+    # Where summer time ends at the instant at which it begins again, it goes on: the later one counts.
+    return list({at: offset for at, _, offset in sorted(changes)}.items())
 
 
 def _seconds(text: str) -> int:
