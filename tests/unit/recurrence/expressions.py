@@ -127,10 +127,12 @@ def month_field(rng: random.Random, near: date) -> tuple[str, frozenset[int]]:
 
 def expression(rng: random.Random, walls_s: list[int], with_seconds: bool = False) -> Expression:
     """Return an expression that tends to match near the given wall times (seconds since 1970 on the local clock)."""
-    near = [wall % 86_400 for wall in walls_s]
-    date_near = date(1970, 1, 1) + timedelta(days=rng.choice(walls_s) // 86_400)
+    focus_s = rng.choice(walls_s)
+    # Half of them aim at one wall time, the others mix hours and minutes of all.
+    near = [wall % 86_400 for wall in ([focus_s] if rng.random() < 0.5 else [*walls_s, 0, 1800])]
+    date_near = date(1970, 1, 1) + timedelta(days=focus_s // 86_400)
     second_text, seconds = number_field(rng, 0, 59, [0, 30]) if with_seconds else ("", frozenset({0}))
-    minute_text, minutes = number_field(rng, 0, 59, [wall // 60 % 60 for wall in near] + [0, 30])
+    minute_text, minutes = number_field(rng, 0, 59, [wall // 60 % 60 for wall in near])
     hour_text, hours = number_field(rng, 0, 23, [wall // 3600 for wall in near])
     month_text, months = month_field(rng, date_near)
     day_text, of_month = day_of_month_field(rng, date_near)

@@ -25,7 +25,7 @@ def walls_about(window: Window) -> list[int]:
     edges = window.walls[middle - 1 : middle + 1]
     assert edges[1] - edges[0] != 1
     low, high = min(edges), max(edges)
-    spread = (low - 1, low, low + 1, (low + high) // 2, high, high + 1)
+    spread = (low - 1, low, low + 1, (low + high) // 2, high - 1, high, high + 1)
     return [wall * window.step_s for wall in spread]
 
 
@@ -83,6 +83,8 @@ def main(count: int, seed: int) -> None:
         tally["fires"] += len(expected)
         tally["cadence" if job.cadence else "fixed"] += 1
         tally["silent"] += not expected
+        low, high = sorted(window.walls[len(window.walls) // 2 - 1 :][:2])
+        tally["due within the jump"] += any(Daemon(job, window).matches(wall) for wall in range(low + 1, high + 1))
         if wrong:
             tally["wrong"] += 1
             print(wrong)

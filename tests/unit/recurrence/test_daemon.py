@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -89,6 +90,17 @@ def test_any_instant_may_be_asked_from() -> None:
                 assert plan.next_after(at) == later[0], (job.text, zone, at)
             if earlier:
                 assert plan.previous_before(at) == earlier[-1], (job.text, zone, at)
+
+
+def test_times_in_and_at_the_edges_of_a_jump_are_in_the_sample() -> None:
+    edges = Counter[str]()
+    for _, _, job, window in pairs(120, 5):
+        low, high = sorted(window.walls[len(window.walls) // 2 - 1 :][:2])
+        daemon = Daemon(job, window)
+        if not job.cadence:
+            edges.update(["first"] * daemon.matches(low + 1) + ["last"] * daemon.matches(high - 1))
+            edges.update(["before"] * daemon.matches(low) + ["behind"] * daemon.matches(high))
+    assert min(edges[edge] for edge in ("first", "last", "before", "behind")) >= 3, edges
 
 
 def test_every_odd_zone_and_kind_of_jump_is_in_the_sample() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import struct
 import zoneinfo
 from bisect import bisect_right
 from importlib import resources
@@ -147,6 +148,21 @@ def test_summer_time_that_ends_where_it_begins_goes_on() -> None:
 def test_a_rule_that_means_nothing_is_corrupt(rule: str) -> None:
     with pytest.raises(Corrupt):
         rule_transitions(rule, 0, 1)
+
+
+def test_data_for_old_readers_are_passed_over() -> None:
+    """The package's files have none, but others' have: 32-bit times before the 64-bit ones."""
+
+    def block(version: bytes, width: str, shift: int) -> bytes:
+        counts = struct.pack(">6l", 0, 0, 0, 1, 2, 8)
+        times = struct.pack(f">{width}", 1_000_000) + b"\x01"
+        types = struct.pack(">lbblbb", 3600 + shift, 0, 0, 7200 + shift, 1, 4)
+        return b"TZif" + version + bytes(15) + counts + times + types + b"AAA\0BBB\0"
+
+    data = block(b"2", "l", 60) + block(b"2", "q", 0) + b"\nBBB-2\n"
+    assert read_transitions(data, 0, 2_000_000) == [(0, 3600), (1_000_000, 7200)]
+    assert read_transitions(data, 1_500_000, 2_000_000) == [(1_500_000, 7200)]
+    assert read_transitions(data, 0, 500_000) == [(0, 3600)]
 
 
 @pytest.mark.parametrize("data", [b"", b"TZif", b"TZif1" + bytes(60), b"x" * 200, b"TZif2" + bytes(39)])
