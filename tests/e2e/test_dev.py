@@ -17,8 +17,11 @@ from typing import Any, Final
 
 import pytest
 
+from tocsin.dev.demo.plan import SPREAD
+from tocsin.dev.roles import endpoint_environ
 from tocsin.dev.signals import SAME_SIGNAL_S
-from tocsin.devcluster import DevCluster
+from tocsin.devcluster import DevCluster, Endpoints
+from tocsin.devcluster.endpoints import GivenEndpoints
 from tocsin.devcluster.processes import find_marked, mark
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real]
@@ -79,21 +82,27 @@ class Dev:
         return {found.pid for node in ("kafka-1", "cassandra-1") for found in find_marked(mark(data / node))}
 
 
-def start(directory: Path, *options: str) -> Dev:
+def start(directory: Path, *options: str, environ: dict[str, str] | None = None) -> Dev:
     directory.mkdir(exist_ok=True)
     (directory / "ready.json").unlink(missing_ok=True)  # of a system that was killed
     output = directory / "output.txt"
     command = [sys.executable, "-m", "tocsin", "dev", "--data-dir", str(directory / "data"), "--port", "0"]
     command += ["--ready-file", str(directory / "ready.json"), *options]
     with output.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **(environ or {})},
+        )
     return Dev(process, directory, output)
 
 
 @contextmanager
-def running(directory: Path, *options: str) -> Iterator[Dev]:
+def running(directory: Path, *options: str, environ: dict[str, str] | None = None) -> Iterator[Dev]:
     """Run a system for a while, and leave nothing behind, however that went."""
-    dev = start(directory, *options)
+    dev = start(directory, *options, environ=environ)
     try:
         yield dev
     finally:
@@ -159,10 +168,10 @@ def assert_roles_come_back(dev: Dev) -> None:
     assert dev.said().count("was ended by SIGKILL") == len(before)
 
 
-def assert_ends_politely(dev: Dev, number: signal.Signals) -> None:
+def assert_ends_politely(dev: Dev, number: signal.Signals, *, servers: int) -> None:
     """Send a signal to the whole process group; everything must be gone."""
     pids = dev.pids()
-    assert len(pids) == len(ROLES) + 2
+    assert len(pids) == len(ROLES) + servers
     os.killpg(dev.process.pid, number)
     assert dev.process.wait(GONE_WAIT_S) == 0, dev.said()
     assert not [pid for pid in pids if is_running(pid)]
@@ -171,11 +180,22 @@ def assert_ends_politely(dev: Dev, number: signal.Signals) -> None:
     assert "Traceback" not in dev.said()
 
 
-def test_a_job_reaches_the_echo_once_killed_roles_come_back_and_sigterm_ends_everything(tmp_path: Path) -> None:
-    with running(tmp_path, "--fresh", "--echo") as dev:
+@pytest.fixture
+def given(cluster: Endpoints, unique: str) -> dict[str, str]:
+    """The environment of somebody who has servers, with names that no other test uses on them."""
+    names = {"TOCSIN_KAFKA__TOPIC_PREFIX": f"{unique}.", "TOCSIN_CASSANDRA__KEYSPACE": unique}
+    return {**endpoint_environ(cluster), **names}
+
+
+def test_on_given_servers_a_job_reaches_the_echo_once_and_killed_roles_come_back(
+    tmp_path: Path, cluster: Endpoints, given: dict[str, str]
+) -> None:
+    with running(tmp_path, "--fresh", "--echo", environ=given) as dev:
         facts = dev.facts()
         assert set(facts["pids"]) == set(facts["metrics_urls"]) == ROLES
-        assert facts["cassandra_contact_points"] == ["127.0.0.1"]
+        assert facts["kafka_bootstrap"] == cluster.kafka_bootstrap
+        assert facts["cassandra_contact_points"] == list(cluster.cassandra_contact_points)
+        assert "--fresh does not empty servers that the environment names" in dev.said()
         for url in facts["metrics_urls"].values():
             with urllib.request.urlopen(url, timeout=30) as answer:
                 assert b"tocsin_" in answer.read()
@@ -185,7 +205,25 @@ def test_a_job_reaches_the_echo_once_killed_roles_come_back_and_sigterm_ends_eve
         assert dev.said().count(f"Tocsin-Job-Id: {job_id}") == 1
         assert_refused(dev)
         assert_roles_come_back(dev)
-        assert_ends_politely(dev, signal.SIGTERM)
+        assert_ends_politely(dev, signal.SIGTERM, servers=0)
+    GivenEndpoints.from_environ(given).check()  # left alone: they still answer
+
+
+def test_the_demonstration_ends_well_and_says_what_it_measured(tmp_path: Path, given: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "tocsin", "demo", "--jobs", "60", "--data-dir", str(tmp_path)]
+    environ = {**os.environ, **given}
+    demo = subprocess.run(command, capture_output=True, text=True, timeout=READY_WAIT_S, check=False, env=environ)
+    assert demo.returncode == 0, demo.stdout
+    counts = {
+        words[0]: int(words[1])
+        for line in demo.stdout.splitlines()
+        if (words := line.split())[1:2] and words[1].isdigit()
+    }
+    everything = 60 + SPREAD
+    assert [counts[name] for name in ("created", "fired", "succeeded", "received")] == [everything] * 4
+    assert [counts[name] for name in ("early", "lost", "failed")] == [0, 0, 0]
+    assert "p99" in demo.stdout
+    assert "all good" in demo.stdout
 
 
 def test_a_killed_parent_takes_everything_along_and_the_next_run_has_the_data(tmp_path: Path) -> None:
@@ -198,7 +236,7 @@ def test_a_killed_parent_takes_everything_along_and_the_next_run_has_the_data(tm
         until(lambda: not [pid for pid in pids if is_running(pid)], GONE_WAIT_S)
     with running(tmp_path, "--echo") as dev:
         wait_succeeded(dev.facts(), job_id)
-        assert_ends_politely(dev, signal.SIGINT)
+        assert_ends_politely(dev, signal.SIGINT, servers=2)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from tocsin.cli.dev import Port, Verbose
 
 
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, max=20_000, help="How many jobs are due in one second.")] = 1_000,
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="Where data and logs are kept; data of earlier runs are dropped.")
     ] = Path(".tocsin/demo"),
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all that the roles log.")] = False,
+    port: Port = None,
+    verbose: Verbose = False,
 ) -> None:
-    """Start everything here, fire 1,000 jobs in one second, and show what became of each.
+    """Start everything here, fire a thousand jobs in one second, and show what became of each.
 
     Exits with 0 if all ran, none early; with 1 if not.
     """
@@ -25,9 +28,9 @@ def demo(
     from tocsin.devcluster import DevClusterError
     from tocsin.domain.errors import TocsinError
 
-    terminal = Terminal(Console())
+    terminal = Terminal()
     try:
-        code = run_demo(data_dir, terminal, keep=keep, verbose=verbose)
+        code = run_demo(data_dir, terminal, burst=jobs, keep=keep, port=port, verbose=verbose)
     except (DevClusterError, TocsinError) as error:
         terminal.failed(error)
         raise typer.Exit(1) from error

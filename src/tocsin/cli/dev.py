@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="TOCSIN_DEV_DIR", help="Where data and logs are kept.", show_default=True)
@@ -44,7 +43,7 @@ def dev(
     from tocsin.devcluster import DevClusterError
     from tocsin.domain.errors import TocsinError
 
-    terminal = Terminal(Console())
+    terminal = Terminal()
     options = DevOptions(
         data_dir, fresh=fresh, port=port, echo=echo, ready_file=ready_file and ready_file.resolve(), verbose=verbose
     )

@@ -26,7 +26,8 @@ class Takeover(Protocol):
     def wait_for_offsets(self, shards: Sequence[int]) -> None:
         """Return when no transaction that carries offsets of these shards is pending.
 
-        A timeout of the question is not an answer: it is asked again.
+        A timeout of the question is not an answer: it is asked again, for a bounded time. The states, read to their
+        true end afterwards, hold the authority; this only keeps a successor from overtaking its predecessor.
         """
         ...
 

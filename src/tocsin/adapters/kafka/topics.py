@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,6 +137,7 @@ class TopicAdmin:
         ]
         if new:
             self._wait(self._admin.create_topics(new, operation_timeout=ANSWER_S))
+            self._wait_until_listed({topic.topic for topic in new})
         altered = [change for change in changes if change.action == "alter"]
         resources = [
             ConfigResource(
@@ -153,6 +155,14 @@ class TopicAdmin:
         if resources:
             self._wait(self._admin.incremental_alter_configs(resources))
         self._grow([change.declaration for change in altered if "partitions" in change.config])
+
+    def _wait_until_listed(self, names: set[str]) -> None:
+        """Return when the brokers tell of topics that they have just created; at first they may not."""
+        deadline = time.monotonic() + ANSWER_S
+        while missing := names - set(self.partition_counts()):
+            if time.monotonic() > deadline:
+                raise Unavailable("kafka", f"topics {', '.join(sorted(missing))} were created, but are not listed yet")
+            time.sleep(0.1)
 
     def _grow(self, declarations: list[TopicDeclaration]) -> None:
         if declarations:

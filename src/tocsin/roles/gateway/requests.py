@@ -30,6 +30,8 @@ JOB_ID_REMEDY: Final = (
 )
 REFUSED_CONDITIONS: Final = ("If-None-Match", "If-Unmodified-Since")
 _VERSION_TAG: Final = re.compile(r'"([0-9]{1,19})"')
+DRAINED_BYTES_MAX: Final = 16_000_000
+"""So much of a body that is too large is still read, and thrown away, before the refusal."""
 
 
 def tenant_of(request: Request) -> str:
@@ -193,19 +195,24 @@ async def json_body(request: Request, limits: GatewayLimits) -> Any:
 async def _bounded_body(request: Request, limits: GatewayLimits) -> bytes:
     too_large = Refusal(413, f"the body may have at most {limits.body_bytes_max} bytes")
     announced = request.headers.get("content-length", "0")
-    if len(announced) > 18 or not announced.isdigit() or int(announced) > limits.body_bytes_max:
-        raise too_large
-    body = bytearray()
+    too_much = len(announced) > 18 or not announced.isdigit() or int(announced) > limits.body_bytes_max
+    body, received = bytearray(), 0
     try:
         async with asyncio.timeout(limits.body_wait_s):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.body_bytes_max:
-                    raise too_large
+                received += len(chunk)
+                too_much = too_much or received > limits.body_bytes_max
+                if received > DRAINED_BYTES_MAX:
+                    break
+                if not too_much:
+                    body += chunk
     except TimeoutError:
         raise Refusal(408, f"the body did not arrive within {limits.body_wait_s:g} s") from None
     except ClientDisconnect:
         raise Refusal(408, "the body did not arrive whole") from None
+    if too_much:
+        # Only now: most clients read no answer before they have sent everything, and would see a broken connection.
+        raise too_large
     return bytes(body)
 
 
