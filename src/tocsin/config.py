@@ -37,6 +37,12 @@ class CassandraSettings(BaseModel):
     password: SecretStr | None = None
     requests_in_flight_max: int = Field(64, ge=1, description="requests of one process under way at once")
     page_rows_max: int = Field(5_000, ge=1, description="rows of an index bucket in one page")
+    page_bytes_max: int = Field(
+        2_000_000, ge=10_000, description="about how large a page of an index bucket may be, judged by the last one"
+    )
+    pages_waiting_bytes_max: int = Field(
+        16_000_000, ge=1, description="index pages asked for and not yet taken up by the owner, before no more are"
+    )
     batch_rows_max: int = Field(100, ge=1, description="rows of one partition in one batch")
     mixed_batch_rows_max: int = Field(30, ge=1, description="rows of several partitions in one batch")
     batch_bytes_max: int = Field(

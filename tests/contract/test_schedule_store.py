@@ -17,18 +17,21 @@ WAIT_S = 60.0
 MINUTE_NO = 29_000_000
 """Any minute will do: a store has no clock."""
 PAGE_ROWS = 50
+PAGE_BYTES = 500_000
 
 
 @pytest.fixture(params=["memory", pytest.param("cassandra", marks=pytest.mark.real)])
 def store(request: pytest.FixtureRequest) -> Iterator[ScheduleStore]:
     opened: ScheduleStore
     if request.param == "memory":
-        opened = MemoryScheduleStore(page_rows_max=PAGE_ROWS)
+        opened = MemoryScheduleStore(page_rows_max=PAGE_ROWS, page_bytes_max=PAGE_BYTES)
     else:
+        from tocsin.adapters.cassandra.page_sizes import PageBounds
         from tocsin.adapters.cassandra.schedule_store import CassandraScheduleStore, StoreBounds
 
+        pages = PageBounds(PAGE_ROWS, PAGE_BYTES, waiting_bytes_max=3 * PAGE_BYTES)
         opened = CassandraScheduleStore(
-            request.getfixturevalue("connection"), StoreBounds(page_rows_max=PAGE_ROWS, in_flight_max=4)
+            request.getfixturevalue("connection"), StoreBounds(in_flight_max=4, pages=pages)
         )
     yield opened
     opened.close()
@@ -107,6 +110,53 @@ def test_a_bucket_larger_than_a_page_comes_in_pages_without_a_gap(store: Schedul
     assert [one for page in pages for one in page.entries] == given
 
 
+def test_pages_of_large_entries_are_bounded_in_bytes(store: ScheduleStore, shard: int) -> None:
+    given = [entry(f"job{n:04}", at=n, size=200_000)._replace(plan="p" * 50) for n in range(60)]
+    write(store, shard, StoreWrites(inserts=tuple(given)))
+    first, *others = read_bucket(store, shard)
+    assert len(first.entries) <= 8  # Nothing is known of a bucket before its first page.
+    assert all(sum(len(one.execution) for one in page.entries) <= 2 * PAGE_BYTES for page in others)
+    assert [one for page in (first, *others) for one in page.entries] == given
+
+
+def test_large_entries_after_small_ones_do_not_make_large_pages_for_long(store: ScheduleStore, shard: int) -> None:
+    small = [entry(f"job{n:04}", at=n) for n in range(200)]
+    large = [entry(f"job{n:04}", at=n, size=200_000) for n in range(200, 260)]
+    write(store, shard, StoreWrites(inserts=(*small, *large)))
+    pages = read_bucket(store, shard)
+    assert [one for page in pages for one in page.entries] == small + large
+    sizes = [sum(len(one.execution) for one in page.entries) for page in pages]
+    assert sum(size > 2 * PAGE_BYTES for size in sizes) <= 1
+
+
+def test_reads_of_many_buckets_at_once_all_come_to_their_end(store: ScheduleStore, shard: int) -> None:
+    minutes = range(MINUTE_NO, MINUTE_NO + 12)
+    given = [entry(f"job{n:04}", at=n, minute=minute, size=20_000) for minute in minutes for n in range(30)]
+    write(store, shard, StoreWrites(inserts=tuple(given)))
+    for minute in minutes:
+        store.begin_bucket_read(shard, minute)
+    found = until(store, lambda seen: sum(isinstance(one, BucketPage) and one.last for one in seen) == len(minutes))
+    by_minute = {minute: [] for minute in minutes}  # type: dict[int, list[Entry]]
+    for page in found:
+        assert isinstance(page, BucketPage)
+        by_minute[page.minute].extend(page.entries)
+    assert [one for rows in by_minute.values() for one in rows] == given
+
+
+def test_a_bucket_is_read_to_its_end_after_another_shard_was_forgotten_in_the_middle(
+    store: ScheduleStore, shard: int
+) -> None:
+    other = shard + 3_000_000
+    given = [entry(f"job{n:04}", at=n, size=100_000) for n in range(40)]
+    for one in (shard, other):
+        write(store, one, StoreWrites(inserts=tuple(given)))
+    for minute in range(MINUTE_NO, MINUTE_NO + 8):
+        store.begin_bucket_read(other, minute)
+    time.sleep(0.2)  # By now some of its pages are under way, some wait to be collected, some may not be asked for.
+    store.forget(other)
+    assert entries(store, shard) == given
+
+
 def test_entries_go_to_the_bucket_of_the_minute_that_they_fire_in_and_of_their_shard_only(
     store: ScheduleStore, shard: int
 ) -> None:
@@ -155,6 +205,15 @@ def test_repeated_writes_change_nothing(store: ScheduleStore, shard: int) -> Non
 
 def test_a_job_that_nobody_wrote_reads_as_none(store: ScheduleStore, shard: int) -> None:
     assert read_job(store, shard, f"unknown-{shard}") is None
+
+
+@pytest.mark.parametrize("job_id", ["", "k" * 70_000, "\ud800"], ids=["empty", "too-long", "no-text"])
+def test_a_job_id_that_no_row_can_have_reads_as_none_and_holds_up_nobody(
+    store: ScheduleStore, shard: int, job_id: str
+) -> None:
+    assert read_job(store, shard, job_id) is None
+    write(store, shard, StoreWrites(jobs=(JobRow(f"job-{shard}", 1, b"one"),)))
+    assert read_job(store, shard, f"job-{shard}") == b"one"
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocsin.adapters.cassandra.batches import BatchBounds
+from tocsin.adapters.cassandra.page_sizes import PageBounds
 from tocsin.adapters.cassandra.schedule_store import StoreBounds
 from tocsin.adapters.cassandra.session import StoreAddress
 from tocsin.config import Settings
@@ -31,4 +32,5 @@ def batch_bounds(settings: Settings) -> BatchBounds:
 def store_bounds(settings: Settings) -> StoreBounds:
     """Return the bounds of an owner's store."""
     c = settings.cassandra
-    return StoreBounds(batch_bounds(settings), c.requests_in_flight_max, c.page_rows_max)
+    pages = PageBounds(c.page_rows_max, c.page_bytes_max, c.pages_waiting_bytes_max)
+    return StoreBounds(batch_bounds(settings), c.requests_in_flight_max, pages)

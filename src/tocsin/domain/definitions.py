@@ -123,8 +123,8 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             "labels": dict(definition.labels) or None,
             "metadata": None if definition.metadata is None else json.loads(definition.metadata),
             "retry": None if retry is None else asdict(retry),
-            "concurrency": str(definition.overlap),
-            "misfire_after_s": definition.misfire_after_s,
+            "concurrency": None if definition.overlap is Overlap.SKIP else str(definition.overlap),
+            "misfire_after_s": _unless(MISFIRE_AFTER_S_DEFAULT, definition.misfire_after_s),
             "idempotency_key": definition.idempotency_key,
         }
     )
@@ -149,6 +149,10 @@ def _schedule_mapping(schedule: Schedule) -> dict[str, Any] | None:
         start = None if schedule.start_at is None else format_rfc3339(schedule.start_at)
         return _present({"cron": schedule.expression, "timezone": schedule.timezone, "dst": dst, "start_at": start})
     return None
+
+
+def _unless(default: float, value: float) -> float | None:
+    return None if value == default else value
 
 
 def _present(mapping: dict[str, Any]) -> dict[str, Any]:

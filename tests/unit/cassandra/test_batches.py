@@ -27,6 +27,11 @@ def test_a_part_ends_only_where_the_next_item_has_no_room(sizes: list[int], rows
         assert len(part) == rows_max or sum(part) + following[0] > bytes_max
 
 
+def test_a_large_item_goes_alone() -> None:
+    assert list(split([10, 10, 500, 10, 10], int, 100, 40)) == [[10, 10], [500], [10, 10]]
+    assert list(split([500, 500, 10], int, 100, 40)) == [[500], [500], [10]]
+
+
 class FakeConnection:
     """Knows on which node a partition lies: the one that its key begins with."""
 

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from cassandra import InvalidRequest
+from structlog.testing import capture_logs
 
 from tocsin.adapters.cassandra.requests import PAUSE_MAX_S, Request, RequestPump, pause_s
+from tocsin.domain.errors import TocsinError
 
 WAIT_S = 30.0
 
@@ -37,9 +40,12 @@ class FakeFuture:
         assert self.ready.wait(WAIT_S)
         self._ok()
 
-    def fail(self) -> None:
+    def fail(self, error: Exception | None = None) -> None:
         assert self.ready.wait(WAIT_S)
-        self._bad(RuntimeError("no answer"))
+        self._bad(error or RuntimeError("no answer"))
+
+    def refuse(self) -> None:
+        self.fail(InvalidRequest("Key length of 70000 is longer than maximum of 65535"))
 
 
 class FakeConnection:
@@ -58,7 +64,7 @@ class FakeConnection:
 class Bench:
     def __init__(self, in_flight_max: int) -> None:
         self.connection = FakeConnection()
-        self.pump = RequestPump(self.connection, in_flight_max)  # type: ignore[arg-type]
+        self.pump = RequestPump(self.connection, in_flight_max, 0.2)  # type: ignore[arg-type]
         self.done: list[str] = []
 
     def submit(self, name: str, urgent: bool = False, wanted: Callable[[], bool] = lambda: True) -> None:
@@ -130,6 +136,76 @@ def test_while_the_store_fails_one_request_at_a_time_is_the_probe(bench: Bench) 
     bench.connection.sent[2].succeed()
     bench.sent(5)
     bench.stays_at(5)
+
+
+def test_a_refused_request_holds_up_nobody_is_told_of_and_asked_again_by_itself(bench: Bench) -> None:
+    with capture_logs() as logs:
+        bench.submit("refused")
+        bench.sent(1)
+        bench.connection.sent[0].refuse()
+        for name in ("a", "b"):
+            bench.submit(name)
+        assert bench.sent(3) == ["refused", "a", "b"]  # Both at once: no probe.
+        for one in bench.connection.sent[1:]:
+            one.succeed()
+        bench.sent(4)
+        bench.connection.sent[3].refuse()
+        bench.sent(5)
+        bench.connection.sent[4].succeed()
+    assert bench.done == ["a", "b", "refused"]
+    assert [line["action"] for line in logs] == ["store.refused"]
+
+
+def test_a_store_that_fails_now_and_then_does_not_fill_the_log(bench: Bench) -> None:
+    with capture_logs() as logs:
+        for number in range(5):
+            bench.submit(str(number))
+            bench.sent(2 * number + 1)
+            bench.connection.sent[2 * number].fail()
+            bench.sent(2 * number + 2)
+            bench.connection.sent[2 * number + 1].succeed()
+    assert [line["action"] for line in logs] == ["store.retry", "store.recovered"]
+
+
+def test_a_refusal_neither_ends_nor_prolongs_an_outage(bench: Bench) -> None:
+    bench.submit("refused")
+    bench.submit("a")
+    bench.sent(2)
+    bench.connection.sent[1].fail()
+    bench.connection.sent[0].refuse()
+    for name in ("b", "c"):
+        bench.submit(name)
+    bench.sent(3)
+    bench.stays_at(3)
+    bench.connection.sent[2].succeed()
+    bench.sent(5)
+
+
+def test_whoever_asked_may_settle_a_refusal(bench: Bench) -> None:
+    told: list[str] = []
+
+    def refused(error: TocsinError) -> bool:
+        told.append(type(error).__name__)
+        return True
+
+    bench.pump.submit(Request(lambda _: "one", lambda _: None, lambda: True, refused=refused))
+    bench.sent(1)
+    bench.connection.sent[0].refuse()
+    bench.stays_at(1, for_s=0.5)
+    assert told == ["Refused"]
+    assert bench.pump.waiting() == 0
+
+
+def test_a_failure_is_told_before_the_next_sending(bench: Bench) -> None:
+    size = [8]
+
+    def failed() -> None:
+        size[0] //= 2
+
+    bench.pump.submit(Request(lambda _: str(size[0]), lambda _: None, lambda: True, failed=failed))
+    bench.sent(1)
+    bench.connection.sent[0].fail()
+    assert bench.sent(2) == ["8", "4"]
 
 
 def test_a_statement_that_cannot_be_built_is_tried_again_and_others_go_on(bench: Bench) -> None:

@@ -213,7 +213,7 @@ def test_all_faults_are_told_at_once() -> None:
             "run_at": 5,
             "target": {"type": "http", "url": "x", "method": "BREW"},
             "labels": {"": "a"},
-            "retry": {},
+            "retry": 5,
         }
     )
     assert {fault.field for fault in found} == {"nmae", "run_at", "target.url", "target.method", "labels", "retry"}

@@ -148,11 +148,10 @@ class BucketReads:
         self._go_on(read)
 
     def _refused(self, read: _Read, _error: TocsinError) -> bool:
-        """Servers may have a bound of their own on pages, or no longer know a mark: try without, and with less."""
-        marked = read.paging_state is not None
-        read.after, read.paging_state = read.seen, None
-        smaller = read.size.refused()
-        if not marked and not smaller:
+        """Servers may not know a mark, or have a bound of their own on pages: try without the one, then with less."""
+        if read.paging_state is not None:
+            read.after, read.paging_state = read.seen, None
+        elif not read.size.refused():
             return False
         self._submit(self._request(read))
         return True

@@ -15,7 +15,10 @@ from tocsin.domain.errors import Refused, TocsinError, Unavailable
 PART: Final = "cassandra"
 _UNBINDABLE: Final = (UnicodeEncodeError, struct.error, OverflowError)
 """What packing raises for values that the store's types cannot hold."""
-_OF_ALL: Final = re.compile(r"does not exist|unconfigured|undefined|unrecogni|keyspace|column family|disk usage", re.I)
+_OF_ONE: Final = re.compile(r'message="(Key |Rejected an oversized|Batch too large|Guardrail (?!.*disk usage))')
+_OF_ALL: Final = re.compile(
+    r"does not exist|doesn't exist|unconfigured|undefined|unrecogni|no keyspace|can't find|disk usage", re.I
+)
 """In refusals that are about the schema or the servers, and so concern every request like it."""
 
 
@@ -50,7 +53,8 @@ def translated(error: BaseException) -> TocsinError:
 def refuses_values(error: BaseException) -> bool:
     """Tell whether this one request is refused for its own values, for ever, while its neighbours are served."""
     if isinstance(error, InvalidRequest | ProtocolException):
-        return _OF_ALL.search(str(error)) is None
+        text = str(error)
+        return _OF_ONE.search(text) is not None or _OF_ALL.search(text) is None
     return isinstance(error, _UNBINDABLE)
 
 

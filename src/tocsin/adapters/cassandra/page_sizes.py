@@ -28,7 +28,7 @@ class PageBounds:
 
     rows_max: int = 5_000
     bytes_max: int = 2_000_000
-    waiting_bytes_max: int = 64_000_000
+    waiting_bytes_max: int = 16_000_000
 
 
 class PageSize:

@@ -92,6 +92,7 @@ class RequestPump:
         """In a row, over all requests; 0 while the store answers."""
         self._not_before = 0.0
         self._logged_at = float("-inf")
+        self._outage_told = False
         self._refusal_logged_at = float("-inf")
         self._closed = False
         self._changed = threading.Condition()
@@ -164,9 +165,9 @@ class RequestPump:
         with self._changed:
             self._in_flight -= 1
             recovered, self._failures = self._failures, 0
+            told, self._outage_told = self._outage_told, False
             self._changed.notify()
-        if recovered and self._logged_at > float("-inf"):
-            self._logged_at = float("-inf")
+        if told:
             log.info("the store answers again", action="store.recovered", failures=recovered)
         request.succeeded(ResultSet(future, rows))
 
@@ -186,7 +187,7 @@ class RequestPump:
             heapq.heappush(self._later, (now + pause_s(request.failures), next(self._order), request))
             told = now - self._logged_at >= _LOG_EVERY_S
             if told:
-                self._logged_at = now
+                self._logged_at, self._outage_told = now, True
             waiting = len(self._urgent) + len(self._others) + len(self._later)
             self._changed.notify()
         if told:

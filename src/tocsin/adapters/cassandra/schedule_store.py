@@ -1,27 +1,36 @@
 """The owner's store on Cassandra: begun here, completed later, asked again until it succeeds.
 
 The owner's loop never waits for any of it: statements are made, sent and repeated by the pump's thread, and answers
-are queued by the driver's.
+are queued by the driver's. What the server refuses for good holds up nothing else: of a batch, the others are written.
 """
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+import structlog
 from cassandra.cluster import ResultSet
 
 from tocsin.adapters.cassandra.batches import BatchBounds, Write, by_replica, split, statement
+from tocsin.adapters.cassandra.bucket_reads import ROW_BYTES, BucketReads
+from tocsin.adapters.cassandra.page_sizes import PageBounds
 from tocsin.adapters.cassandra.requests import Request, RequestPump
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.errors import TocsinError
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
 
-_ROW_BYTES: Final = 200
-"""What a server counts for a row but for its texts and blobs, rounded up."""
+log = structlog.get_logger()
+
+_IMPOSSIBLE_KEY: Final = re.compile(r"\bkey (length|may)\b|UnicodeEncodeError", re.IGNORECASE)
+"""In refusals of keys that no row can have."""
+_LOG_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +39,11 @@ class StoreBounds:
 
     Attributes:
         in_flight_max: requests under way at once.
-        page_rows_max: rows of a bucket in one page.
     """
 
     batch: BatchBounds = field(default_factory=BatchBounds)
     in_flight_max: int = 64
-    page_rows_max: int = 5_000
+    pages: PageBounds = field(default_factory=PageBounds)
 
 
 class _Turn:
@@ -54,27 +62,42 @@ class CassandraScheduleStore:
         self._connection = connection
         self._bounds = bounds or StoreBounds()
         self._pump = RequestPump(connection, self._bounds.in_flight_max)
-        self._done: deque[tuple[int, Completion]] = deque()
+        self._buckets = BucketReads(self._pump.submit, self._page_arrived, self._counts, self._bounds.pages)
+        self._done: deque[tuple[int, Completion, int]] = deque()
+        """Each with the generation that it belongs to, and the bytes of a page."""
         self._generations: defaultdict[int, int] = defaultdict(int)
         """By shard; raised when the shard is forgotten, and what is older does not count."""
         self._lock = threading.Lock()
+        self._told_at = float("-inf")
 
     def begin_bucket_read(self, shard: int, minute: int) -> None:
-        self._read_page(shard, self._generations[shard], minute, None)
+        self._buckets.begin(shard, self._generations[shard], minute)
 
     def begin_job_read(self, shard: int, job_id: str) -> None:
         generation = self._generations[shard]
 
+        def done(snapshot: bytes | None) -> None:
+            self._done.append((generation, JobRead(shard, job_id, snapshot), 0))
+
         def succeeded(rows: ResultSet) -> None:
             found = rows.one()
-            self._done.append((generation, JobRead(shard, job_id, found[0] if found else None)))
+            done(found[0] if found else None)
+
+        def refused(error: TocsinError) -> bool:
+            if _IMPOSSIBLE_KEY.search(str(error)) is None:
+                return False
+            self._tell_no_such_job(job_id, error)
+            done(None)
+            return True
 
         self._pump.submit(
             Request(
                 lambda connection: connection.bound("select_job", (job_id,)),
                 succeeded,
-                lambda: self._generations[shard] == generation,
+                lambda: self._counts(shard, generation),
                 urgent=True,
+                refused=refused,
+                what=lambda: f"the row of job {job_id[:80]!r}",
             )
         )
 
@@ -82,7 +105,7 @@ class CassandraScheduleStore:
         generation = self._generations[shard]
         batches = list(self._batches(shard, writes))
         if not batches:
-            self._done.append((generation, WritesDone(shard, turn)))
+            self._done.append((generation, WritesDone(shard, turn), 0))
             return
         state = _Turn(len(batches))
 
@@ -91,50 +114,66 @@ class CassandraScheduleStore:
                 state.outstanding -= 1
                 last = state.outstanding == 0
             if last:
-                self._done.append((generation, WritesDone(shard, turn)))
+                self._done.append((generation, WritesDone(shard, turn), 0))
 
-        def wanted() -> bool:
-            return self._generations[shard] == generation
+        def request(batch: list[Write]) -> Request:
+            return Request(
+                lambda connection: statement(connection, batch),
+                succeeded,
+                lambda: self._counts(shard, generation),
+                refused=lambda _error: halved(batch),
+                what=lambda: _described(batch),
+            )
 
-        self._pump.submit_all([Request(_batch_builder(batch), succeeded, wanted) for batch in batches])
+        def halved(batch: list[Write]) -> bool:
+            """Find the write that the others are refused for; alone, it waits for somebody to act."""
+            if len(batch) == 1:
+                return False
+            with self._lock:
+                state.outstanding += 1
+            middle = len(batch) // 2
+            self._pump.submit_all([request(batch[:middle]), request(batch[middle:])])
+            return True
+
+        self._pump.submit_all([request(batch) for batch in batches])
 
     def completed(self, limit: int) -> list[Completion]:
         found: list[Completion] = []
+        freed = 0
         while len(found) < limit and self._done:
-            generation, completion = self._done.popleft()
-            if self._generations[completion.shard] == generation:
+            generation, completion, size = self._done.popleft()
+            freed += size
+            if self._counts(completion.shard, generation):
                 found.append(completion)
+        if freed:
+            self._buckets.collected(freed)
         return found
 
     def forget(self, shard: int) -> None:
         self._generations[shard] += 1
+        self._buckets.forget(shard)
 
     def close(self) -> None:
         self._pump.close()
         self._connection.close()
 
-    def _read_page(self, shard: int, generation: int, minute: int, paging_state: bytes | None) -> None:
-        def build(connection: Connection) -> Any:
-            bound = connection.bound("select_bucket", (minute, shard))
-            bound.fetch_size = self._bounds.page_rows_max
-            return bound
+    def _counts(self, shard: int, generation: int) -> bool:
+        return self._generations[shard] == generation
 
-        def succeeded(rows: ResultSet) -> None:
-            following = rows.paging_state
-            entries = [Entry._make(row) for row in rows.current_rows]
-            self._done.append((generation, BucketPage(shard, minute, entries, following is None)))
-            if following is not None:
-                self._read_page(shard, generation, minute, following)
+    def _page_arrived(self, generation: int, page: BucketPage, size: int) -> None:
+        self._done.append((generation, page, size))
 
-        self._pump.submit(
-            Request(
-                build,
-                succeeded,
-                lambda: self._generations[shard] == generation,
-                urgent=True,
-                paging_state=paging_state,
+    def _tell_no_such_job(self, job_id: str, error: TocsinError) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= _LOG_EVERY_S:
+            self._told_at = now
+            log.error(
+                "no row can have this job id, so there is none",
+                action="store.job_read_refused",
+                job_id=repr(job_id[:80]),
+                length=len(job_id),
+                error=str(error),
             )
-        )
 
     def _batches(self, shard: int, writes: StoreWrites) -> Iterator[list[Write]]:
         bounds = self._bounds.batch
@@ -151,8 +190,10 @@ class CassandraScheduleStore:
             yield from split(map(_job_write, jobs), _size, bounds.mixed_rows_max, bounds.bytes_max)
 
 
-def _batch_builder(batch: list[Write]) -> Any:
-    return lambda connection: statement(connection, batch)
+def _described(batch: list[Write]) -> str:
+    """Name the first write by its short values; blobs and what is long would drown the log."""
+    shown = [repr(value)[:80] for value in batch[0].values if isinstance(value, str | int)]
+    return f"{batch[0].query}({', '.join(shown)})" + (f" and {len(batch) - 1} more" if len(batch) > 1 else "")
 
 
 def _size(write: Write) -> int:
@@ -162,16 +203,16 @@ def _size(write: Write) -> int:
 def _insert(shard: int, minute: int, entry: Entry) -> Write:
     run_at, job_id, scheduled_for, version, execution_id, tenant_id, lane, execution, plan = entry
     values = (minute, shard, run_at, job_id, version, scheduled_for, execution_id, tenant_id, lane, execution, plan)
-    return Write("insert_entry", values, _ROW_BYTES + len(execution) + 2 * len(execution_id) + len(plan))
+    return Write("insert_entry", values, ROW_BYTES + len(execution) + 2 * len(execution_id) + len(plan))
 
 
 def _delete(shard: int, minute: int, key: EntryKey) -> Write:
     values = (minute, shard, key.run_at, key.job_id, key.version, key.scheduled_for)
-    return Write("delete_entry", values, _ROW_BYTES + len(key.job_id))
+    return Write("delete_entry", values, ROW_BYTES + len(key.job_id))
 
 
 def _job_write(row: JobRow) -> Write:
     if row.snapshot is None:
-        return Write("delete_job", (row.version, row.job_id), _ROW_BYTES + len(row.job_id))
+        return Write("delete_job", (row.version, row.job_id), ROW_BYTES + len(row.job_id))
     values = (row.job_id, row.version, row.snapshot, row.version)
-    return Write("upsert_job", values, _ROW_BYTES + len(row.job_id) + len(row.snapshot))
+    return Write("upsert_job", values, ROW_BYTES + len(row.job_id) + len(row.snapshot))

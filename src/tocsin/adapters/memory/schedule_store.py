@@ -55,11 +55,15 @@ class MemoryScheduleStore:
     Attributes:
         held: while True, what is begun waits, as if the store did not answer; ``release`` lets it happen.
         page_rows_max: rows of a bucket in one page.
+        page_bytes_max: bytes of executions in one page; a larger single row is a page of its own.
     """
 
-    def __init__(self, tables: MemoryTables | None = None, *, page_rows_max: int = 5_000) -> None:
+    def __init__(
+        self, tables: MemoryTables | None = None, *, page_rows_max: int = 5_000, page_bytes_max: int = 2_000_000
+    ) -> None:
         self.tables = tables or MemoryTables()
         self.page_rows_max = page_rows_max
+        self.page_bytes_max = page_bytes_max
         self.held = False
         self.closed = False
         self._waiting: deque[tuple[int, int, Callable[[], list[Completion]]]] = deque()
@@ -114,7 +118,12 @@ class MemoryScheduleStore:
             self._waiting.append((shard, self._generations[shard], act))
 
     def _pages(self, shard: int, minute: int) -> list[Completion]:
-        rows = self.tables.bucket(shard, minute)
-        step = self.page_rows_max
-        parts = [rows[at : at + step] for at in range(0, len(rows), step)] or [[]]
+        parts: list[list[Entry]] = [[]]
+        size = 0
+        for entry in self.tables.bucket(shard, minute):
+            size += len(entry.execution)
+            if parts[-1] and (len(parts[-1]) >= self.page_rows_max or size > self.page_bytes_max):
+                parts.append([])
+                size = len(entry.execution)
+            parts[-1].append(entry)
         return [BucketPage(shard, minute, part, part is parts[-1]) for part in parts]
