@@ -13,7 +13,7 @@ from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.shard_log import KafkaShardLog, group_generation
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import OwnershipLost, Refused, TurnAborted
 from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS, SHARD_STATE, NewRecord, Polled, ShardLog, ShardTurn
 from tocsin.ports.takeover import Takeover
 from tocsin.testing import SettableClock
@@ -49,6 +49,8 @@ def _memory_broker() -> Broker:
 
     def open_log(owner: str) -> ShardLog:
         shard_log = MemoryShardLog(log, owner)
+        shard_log.assign(range(SHARDS))
+        assert shard_log.poll(0, 1, 1).assigned == set(range(SHARDS))
         shard_log.begin(dict.fromkeys(range(SHARDS), (0, 0)))
         return shard_log
 
@@ -71,8 +73,12 @@ def _kafka_broker(bootstrap: str, names: TopicNames, opened: list[KafkaShardLog]
         for former in opened:
             former.close(leave=True)
         opened.clear()
-        shard_log = KafkaShardLog(bootstrap, names, owner, owner, session_timeout_s=6)
-        shard_log.join(SHARDS, 30)
+        shard_log = KafkaShardLog(bootstrap, names, owner, session_timeout_s=6)
+        shard_log.renew(owner)
+        shard_log.join(lambda shards: None)
+        assigned: set[int] = set()
+        while len(assigned) < SHARDS:
+            assigned |= shard_log.poll(0.1, 1, 1).assigned
         shard_log.begin(dict.fromkeys(range(SHARDS), (0, 0)))
         opened.append(shard_log)
         return shard_log
@@ -110,7 +116,7 @@ def test_brings_commands_and_reports_of_every_shard_in_order(broker: Broker) -> 
     assert [r.value for r in got.commands if r.partition == 0] == [b"c0", b"c2", b"c4"]
     assert [r.value for r in got.reports] == [b"r0", b"r1", b"r2", b"r3", b"r4"]
     assert all(record.timestamp > 10**15 for record in got.commands)
-    assert not got.revoked
+    assert not got.lost
 
 
 def test_a_commit_makes_everything_visible_and_tells_where_the_jobs_end(broker: Broker) -> None:
@@ -141,7 +147,7 @@ def test_a_fenced_owner_commits_nothing_more(broker: Broker) -> None:
     shard_log = broker.open("a")
     shard_log.commit([_turn(0, 1)])
     broker.takeover.fence("a")
-    with pytest.raises(Refused):
+    with pytest.raises(OwnershipLost):
         shard_log.commit([_turn(0, 2)])
     broker.takeover.wait_for_offsets(range(SHARDS))
     assert broker.takeover.read_states([0])[0] == {"d/1/0": b"state"}
@@ -176,6 +182,63 @@ def test_old_applied_records_are_deleted_and_others_stay(broker: Broker) -> None
     shard_log.trim(COMMANDS, 0, 3, older_than=4_000_000_000_000_000)
     while not broker.takeover.has_run(0):
         pass  # deletion is asynchronous on the real broker; the test's time limit is the only one
+
+
+def test_the_readers_position_says_that_no_report_is_left(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    for n in range(3):
+        broker.append(REPORTS, 0, "k", b"r%d" % n)
+    end = shard_log.reports_end(0)
+    assert end >= 3
+    seen, reports = 0, 0
+    while seen < end:
+        polled = shard_log.poll(0.1, 10, 10)
+        reports += len(polled.reports)
+        seen = max(seen, polled.reports_seen.get(0, 0))
+    assert reports == 3, "all of them came before the position did"
+
+
+def test_a_record_keeps_the_timestamp_that_it_is_given(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    forwarded = NewRecord(COMMANDS, 1, "k", b"forwarded", 1_700_000_000_123_000)
+    shard_log.commit([ShardTurn(0, 1, [forwarded], [], 0)])
+    [record] = _poll_until(shard_log, 1, 0).commands
+    assert (record.partition, record.value, record.timestamp) == (1, b"forwarded", 1_700_000_000_123_000)
+
+
+@pytest.mark.real
+def test_a_member_of_a_past_generation_commits_nothing_and_may_send_again(
+    request: pytest.FixtureRequest, unique: str
+) -> None:
+    """Two members on a real broker: the turn that meets the rebalance is aborted, and lands when it is sent again."""
+    bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
+    names, opened = TopicNames(f"{unique}."), []
+    broker = _kafka_broker(bootstrap, names, opened)
+    first = broker.open("a")
+    first.commit([_turn(0, 1), _turn(1, 1)])
+    second = KafkaShardLog(bootstrap, names, "b", session_timeout_s=6)
+    second.renew("b")
+    second.join(lambda shards: None)
+    number, refused, got = 1, 0, set[int]()
+    released: set[int] = set()
+    assert isinstance(first, KafkaShardLog)
+    first._on_revoke = released.update
+    while not got:
+        got |= second.poll(0.05, 1, 1).assigned
+        for _ in range(3):
+            try:
+                mine = {0, 1} - released
+                first.commit([_turn(shard, number + 1) for shard in mine])
+                number += 1
+            except TurnAborted:
+                refused += 1
+        first.poll(0.05, 1, 1)
+    assert got == released, "what one gave up, the other got"
+    [kept] = {0, 1} - released
+    first.commit([_turn(kept, number + 1)])
+    states = broker.takeover.read_states([kept])[kept]
+    assert sorted(int(key.split("/")[1]) for key in states) == list(range(1, number + 2)), "none missing, none twice"
+    second.close(leave=True)
 
 
 @pytest.mark.real

@@ -31,7 +31,7 @@ def world(cluster: Endpoints, unique: str) -> Iterator[MessageWorld]:
 
 @pytest.fixture
 def successor(world: MessageWorld, tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A sound worker, started by the time the victim is struck: see ``take_over``."""
+    """A sound worker; tests ask for it by name once the victim is struck, for it starts at once."""
     worker = WorkerProcess(world, tmp_path, "successor", lanes='["message"]')  # type: ignore[arg-type]
     yield worker
     if worker.process.poll() is None:

@@ -14,7 +14,12 @@ from tocsin.domain.policies import RetryPolicy
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 """Besides all of 5xx. Other 4xx say that the request itself is wrong."""
-FINAL_CLASSES: Final = frozenset({"redirect", "blocked", "undecodable", "too_large", "topic_missing", "not_authorized"})
+FINAL_CLASSES: Final = frozenset(
+    {
+        "redirect", "blocked", "undecodable", "too_large",
+        "topic_missing", "not_authorized", "reserved_topic", "invalid_record",
+    }
+)  # fmt: skip
 """Errors that another attempt would only meet again."""
 LOSS_DELAYS_S: Final = (0.0, 10.0, 60.0)
 """How long a dispatch waits after so many losses; the last one for all further ones."""

@@ -15,12 +15,13 @@ from tocsin.roles.worker.message_loop import MessageLimits, MessageLoop
 class MessageWorker:
     """One worker's message lane."""
 
-    def __init__(self, world: MessageWorld, name: str) -> None:
+    def __init__(self, world: MessageWorld, name: str, join: bool) -> None:
         self.log = MemoryMessageLog(world.broker)
         self.meter = CountingMeter()
         clock = world.clock
         self.loop = MessageLoop(name, self.log, CODEC, clock, clock.monotonic_s, self.meter, world.limits)
-        self.loop.join()
+        if join:
+            self.loop.join()
 
     def steps(self, count: int = 1) -> None:
         for _ in range(count):
@@ -36,8 +37,8 @@ class MessageWorld:
         self.clock = HandClock()
         self.limits = MessageLimits(**limits)
 
-    def worker(self, name: str = "w1") -> MessageWorker:
-        return MessageWorker(self, name)
+    def worker(self, name: str = "w1", *, join: bool = True) -> MessageWorker:
+        return MessageWorker(self, name, join)
 
     def dispatch(self, *jobs: str, topic: str = "orders", value: str | None = None, partition: int = 0) -> None:
         """Write executions; the message's key is the job, so that it can be told in its topic."""
