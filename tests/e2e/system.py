@@ -134,22 +134,27 @@ class System:
             done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
 
-    def start(self, *roles: str) -> None:
-        """Start roles, and return when each says that it serves."""
+    def start(self, *roles: str, name: str | None = None) -> None:
+        """Start roles, and return when each says that it serves; ``name``: another process of the one role."""
+        if name is not None:
+            self.start_unready(roles[0], name)
+            self._wait_ready(name)
+            return
         for role in roles or ROLES:
             self.start_unready(role)
         for role in roles or ROLES:
             self._wait_ready(role)
 
-    def start_unready(self, role: str) -> None:
+    def start_unready(self, role: str, name: str | None = None) -> None:
         """Start one role, and return at once."""
-        ready = self._ready_file(role)
+        name = name or role
+        ready = self._ready_file(name)
         ready.unlink(missing_ok=True)
-        words = [sys.executable, "-m", "tocsin", role, "--name", f"{self.unique}-{role}", "--ready-file", str(ready)]
+        words = [sys.executable, "-m", "tocsin", role, "--name", f"{self.unique}-{name}", "--ready-file", str(ready)]
         if role == "gateway":
             words += ["--port", "0"]
-        with (self.directory / f"{role}.log").open("ab") as log:
-            self.processes[role] = subprocess.Popen(words, env=self.env, stdout=log, stderr=log)
+        with (self.directory / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(words, env=self.env, stdout=log, stderr=log)
 
     def _ready_file(self, role: str) -> Path:
         return self.directory / f"{role}.json"
@@ -179,8 +184,25 @@ class System:
         for role in roles or ROLES:
             assert self.processes[role].wait(60) == 0, f"{role}: {self.log_of(role)[-2000:]}"
 
+    def shards_owned(self) -> dict[str, int]:
+        """Return how many shards each living trigger says it owns."""
+        owned = {}
+        for name, process in self.processes.items():
+            facts = self._ready_file(name)
+            if (
+                process.poll() is None
+                and facts.exists()
+                and (told := json.loads(facts.read_text()))["role"] == "trigger"
+            ):
+                with urllib.request.urlopen(told["metrics_url"], timeout=10) as response:
+                    text = response.read().decode()
+                owned[name] = int(float(text.split("\ntocsin_shards_owned ")[1].split("\n")[0]))
+        return owned
+
     def refresh(self) -> None:
         """Make all roles run, and the target quick and forgetful, whatever an earlier test left."""
+        for name in [name for name in self.processes if name not in ROLES]:
+            self.processes.pop(name).kill()
         down = [role for role in ROLES if role not in self.processes or self.processes[role].poll() is not None]
         if down:
             self.start(*down)
@@ -225,8 +247,16 @@ class System:
         return [AvroCodec().decode_event(value) for _, value in self.read("execution-events")]
 
     def published(self) -> Counter[str]:
-        """Count committed dispatches by execution id, as any read_committed reader sees them."""
-        return Counter(key.decode().split("|")[1] for key, _ in self.read("executions.default"))
+        """Count committed first dispatches by execution id, as any read_committed reader sees them.
+
+        What is dispatched again after a loss or a failure says so in its head, under a higher token.
+        """
+        heads = [AvroCodec().decode_head(value) for _, value in self.read("executions.default")]
+        return Counter(head.execution_id for head in heads if (head.attempt, head.losses) == (1, 0))
+
+    def dispatches(self) -> Counter[str]:
+        """Count all committed dispatches by their key: none may be there twice."""
+        return Counter(key.decode() for key, _ in self.read("executions.default"))
 
     def read(self, topic: str) -> list[tuple[bytes, bytes]]:
         name = f"{self.unique}.{topic}"

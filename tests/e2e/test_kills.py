@@ -18,6 +18,7 @@ def _all_succeeded(system: System, jobs: set[str]) -> None:
     wait_for(f"all {len(jobs)} jobs to succeed", lambda: succeeded() == jobs)
     dispatched = system.published()
     assert set(dispatched.values()) == {1}, "no execution is published twice"
+    assert set(system.dispatches().values()) == {1}
     assert {execution.rsplit(".", 2)[0] for execution in dispatched} >= jobs
 
 
@@ -78,13 +79,41 @@ def test_everything_is_killed_at_once(system: System) -> None:
     assert all(len(attempts) == 1 for attempts in runs)
 
 
-def test_a_second_trigger_says_why_it_ends(system: System) -> None:
-    first = system.processes["trigger"]
-    system.start_unready("trigger")
-    second = system.processes["trigger"]
-    try:
-        wait_for("one of them to give up", lambda: second.poll() == 3 or first.poll() == 3)
-        assert "another trigger" in system.log_of("trigger") or "successor" in system.log_of("trigger")
-    finally:
-        first.kill()
-        second.kill()
+def test_two_triggers_share_the_shards_and_one_takes_over_from_the_other(system: System) -> None:
+    """Scale out, a kill -9 of one of the two, a polite stop of the other: each time the jobs go on, once."""
+    jobs = {system.create_job(delay_s=n % 25) for n in range(50)}
+    system.start("trigger", name="second")
+    jobs |= {system.create_job(delay_s=n % 5) for n in range(20)}
+    shards = wait_for("both to own some", lambda: (s := system.shards_owned()) and min(s.values()) > 0 and s)
+    assert sum(shards.values()) == 8
+    system.kill("second")
+    jobs |= {system.create_job(delay_s=0) for _ in range(10)}
+    wait_for("one to own all", lambda: system.shards_owned() == {"trigger": 8})
+    system.start("trigger", name="third")
+    wait_for("both to own some", lambda: min(system.shards_owned().values()) > 0)
+    system.stop("trigger")
+    jobs |= {system.create_job(delay_s=1) for _ in range(10)}
+    wait_for("one to own all", lambda: system.shards_owned() == {"third": 8})
+    _all_succeeded(system, jobs)
+    assert len(system.target.calls) == len(jobs), "triggers that come and go repeat no call"
+
+
+def test_a_recurring_job_survives_kills_of_every_role(system: System) -> None:
+    schedule = {"schedule": {"every_s": 1}, "concurrency": "allow"}
+    job = system.create_job(path="/tick", **schedule)
+    for role in ("trigger", "worker", "projector", "gateway"):
+        seen = len(system.published())
+        system.kill(role)
+        system.start(role)
+        wait_for(f"ticks after {role} was killed", lambda seen=seen: len(system.published()) > seen + 2)
+    answer = wait_for("the pause", lambda: system.ask("POST", f"/v1/jobs/{job}:pause", {}), 30)
+    assert answer.status in (200, 202)
+    wait_for(
+        "all to end",
+        lambda: (
+            len({e.head.execution_id for e in system.events() if e.state in ("SUCCEEDED",)}) == len(system.published())
+        ),
+    )
+    heads = sorted(int(execution.rsplit(".", 1)[1]) for execution in system.published() if execution.startswith(job))
+    gaps = {(b - a) // 1_000_000 for a, b in zip(heads, heads[1:], strict=False)}
+    assert gaps == {1}, "each second once, whoever was killed"

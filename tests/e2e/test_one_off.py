@@ -82,10 +82,14 @@ def test_many_in_one_second_each_run_once(system: System) -> None:
 def test_bad_input_is_named_with_its_remedy(system: System) -> None:
     target = {"type": "http", "url": system.target.url}
     cases = {
-        "schedule.cron": {"schedule": {"cron": "* * * * *"}, "target": target},
+        "schedule.end_at": {"schedule": {"cron": "* * * * *", "timezone": "UTC", "end_at": "x"}, "target": target},
+        "schedule.cron": {"schedule": {"cron": "0 0 30 2 *", "timezone": "UTC"}, "target": target},
+        "schedule.timezone": {"schedule": {"cron": "* * * * *", "timezone": "Europe/Kyiv "}, "target": target},
         "colour": {"delay_s": 1, "target": target, "colour": "red"},
         "run_at": {"run_at": "2026-10-11T02:00:00", "target": target},
-        "retry": {"delay_s": 1, "target": target, "retry": {"max_attempts": 3}},
+        "delivery": {"delay_s": 1, "target": target, "delivery": "at_most_once"},
+        "retry.max_attempts": {"delay_s": 1, "target": target, "retry": {"max_attempts": 0}},
+        "concurrency": {"delay_s": 1, "target": target, "concurrency": "queue"},
         "target.url": {"delay_s": 1, "target": {"type": "http", "url": "ftp://x/"}},
     }
     for field, body in cases.items():

@@ -1,9 +1,10 @@
-"""Choosing the ports that people see, and asking the gateway whether it is ready."""
+"""Choosing the ports that people see, and asking roles whether they serve."""
 
 from __future__ import annotations
 
 import http.client
 from typing import Final
+from urllib.parse import urlsplit
 
 from tocsin.dev.errors import DevError
 from tocsin.devcluster import ports
@@ -12,6 +13,7 @@ HOST: Final = "127.0.0.1"
 GATEWAY_PORT: Final = 8080
 ECHO_PORT: Final = 8081
 ASK_WAIT_S: Final = 2.0
+SHARDS_OWNED: Final = "tocsin_shards_owned"
 
 
 def choose_port(wanted: int, *, insist: bool, name: str) -> int:
@@ -42,3 +44,18 @@ def answers_ready(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def shards_owned(metrics_url: str) -> int | None:
+    """Return how many shards a trigger owns and has restored, or None where it does not say."""
+    url = urlsplit(metrics_url)
+    connection = http.client.HTTPConnection(url.hostname or HOST, url.port, timeout=ASK_WAIT_S)
+    try:
+        connection.request("GET", url.path or "/")
+        lines = connection.getresponse().read().decode().splitlines()
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    samples = (line.partition(" ") for line in lines)
+    return next((int(float(value)) for name, _, value in samples if name == SHARDS_OWNED), None)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tocsin.adapters.kafka.clients import base_config
 from tocsin.dev import doors
 from tocsin.dev.audience import Audience
 from tocsin.dev.child import ChildSpec
 from tocsin.dev.data_dir import held
 from tocsin.dev.echo import EchoReceiver
+from tocsin.dev.errors import DevError
 from tocsin.dev.ready_file import ready_document, write_ready_file
 from tocsin.dev.roles import role_specs, same_metrics_port
 from tocsin.dev.servers import Servers, prepare, settings_for
@@ -81,6 +84,25 @@ class DevSystem:
         """Where each role serves its metrics."""
         facts = self._supervisor.facts if self._supervisor else {}
         return {role: str(said["metrics_url"]) for role, said in facts.items()}
+
+    @property
+    def kafka(self) -> dict[str, Any]:
+        """Settings for a librdkafka client of the broker."""
+        assert self._endpoints is not None, "there is no broker before the start"
+        settings = settings_for(self._endpoints).kafka
+        return base_config(settings.bootstrap_servers, "tocsin-dev", settings.extra)
+
+    def kill_role(self, role: str) -> int:
+        """Kill a role's process at once, as if it had crashed; return its pid. It is started again as ever.
+
+        Raises:
+            DevError: it does not run now.
+        """
+        pids = self._supervisor.pids[role] if self._supervisor else []
+        if not pids:
+            raise DevError(f"no {role} runs that could be killed", remedy="read its log in the data directory")
+        os.kill(pids[0], signal.SIGKILL)
+        return pids[0]
 
     def start(self) -> None:
         """Bring everything up, until a create would be answered 201.
@@ -150,7 +172,8 @@ class DevSystem:
         if spec.role == "gateway":
             return doors.answers_ready(self._port)
         if spec.role == "trigger":
-            return len(set(facts.get("shards", ()))) == self._shards
+            # Its own word names the shards of its first assignment; others may still be a dead predecessor's.
+            return doors.shards_owned(str(facts.get("metrics_url", ""))) == self._shards
         return True
 
     def _write_ready_file(self) -> None:

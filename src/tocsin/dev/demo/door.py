@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from tocsin.dev.demo.plan import Wanted
-from tocsin.dev.demo.tally import Created
-from tocsin.domain.instants import format_rfc3339
+from tocsin.dev.demo.occurrences import Created, Key
+from tocsin.dev.demo.plan import Places, Wanted
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.ids import parse_execution_id
 
 AT_ONCE: Final = 24
 """Requests under way at once."""
@@ -28,34 +29,41 @@ class Door:
         self._url = gateway_url
         self._session = session
 
-    async def create(self, wanted: Wanted, target_url: str) -> Created | str:
-        """Create a one-off; return it, or why it was not taken."""
-        body = {
-            "name": wanted.name,
-            "run_at": format_rfc3339(wanted.due_at),
-            "target": {"type": "http", "url": target_url},
-            "labels": {"demo": "burst" if wanted.burst else "spread"},
-        }
+    async def create(self, wanted: Wanted, places: Places) -> Created | str:
+        """Create a job; return it, or why it was not taken."""
         try:
-            async with self._session.post(f"{self._url}/v1/jobs", json=body) as answer:
+            async with self._session.post(f"{self._url}/v1/jobs", json=wanted.body(places)) as answer:
                 said: dict[str, Any] = await answer.json()
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return f"{type(error).__name__}: {error}"
         if answer.status not in (201, 202):
             return f"{answer.status}: {said.get('detail', said)}"
         now = time.time_ns() // 1_000
-        return Created(said["job_id"], wanted.due_at, wanted.burst, now, decided=answer.status == 201)
+        return Created(said["job_id"], wanted.due_at, wanted.kind, now, decided=answer.status == 201)
 
-    async def state(self, job_id: str) -> str | None:
-        """Return the state of a job's run, or None where the history has none or cannot be read now."""
+    async def delete(self, job_id: str) -> bool:
+        """Delete a job; tell whether that was taken."""
         try:
-            async with self._session.get(f"{self._url}/v1/jobs/{job_id}/runs", params={"limit": "1"}) as answer:
-                if answer.status != 200:
-                    return None
-                runs = (await answer.json())["runs"]
+            async with self._session.delete(f"{self._url}/v1/jobs/{job_id}") as answer:
+                return answer.status < 300
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def states(self, job_id: str, limit: int = 1) -> dict[Key, str]:
+        """Return the states of a job's newest runs; nothing where the history has none or cannot be read now."""
+        try:
+            async with self._session.get(f"{self._url}/v1/jobs/{job_id}/runs", params={"limit": str(limit)}) as answer:
+                runs = (await answer.json())["runs"] if answer.status == 200 else []
         except (aiohttp.ClientError, TimeoutError, ValueError):
-            return None
-        return runs[0]["state"] if runs else None
+            return {}
+        found: dict[Key, str] = {}
+        for run in runs:  # the newest first, and of an execution its last attempt
+            try:
+                name = parse_execution_id(run["execution_id"])
+            except Undecodable:
+                continue
+            found.setdefault((name.job_id, name.scheduled_for), run["state"])
+        return found
 
     async def metrics(self, url: str) -> dict[str, list[tuple[dict[str, str], float]]]:
         """Return a role's samples by name, each with its labels; nothing where it does not answer."""

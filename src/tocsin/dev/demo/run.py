@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import uuid
 from pathlib import Path
 
 from tocsin.dev.audience import Terminal
+from tocsin.dev.demo.closing import show_all
+from tocsin.dev.demo.mailbox import KafkaMailbox
 from tocsin.dev.demo.story import Story
-from tocsin.dev.demo.view import LiveView, show_summary
+from tocsin.dev.demo.view import LiveView
 from tocsin.dev.errors import DevError
 from tocsin.dev.run import example, run_system
 from tocsin.dev.signals import StopSignals
@@ -35,7 +38,9 @@ class Demo:
         """The system is ready."""
         self._system = system
         self._terminal.headline(f"tocsin is ready at {system.gateway_url} (after {self._elapsed()})")
-        self._story = Story(system.gateway_url, system.metrics_urls["trigger"], self._burst)
+        mailbox = KafkaMailbox(system.kafka, f"demo-{uuid.uuid4().hex[:12]}")
+        urls = system.gateway_url, system.metrics_urls["trigger"]
+        self._story = Story(*urls, mailbox, lambda: system.kill_role("worker"), self._burst)
         self._view = LiveView(self._terminal.console, self._story)
         self._story.start()
 
@@ -64,18 +69,16 @@ class Demo:
                 f"the demonstration broke off: {type(story.failure).__name__}: {story.failure}",
                 remedy="see the logs in the data directory",
             ) from story.failure
-        summary = story.summary
-        if summary is None:
+        if story.summary is None:
             return EXIT_BAD
-        show_summary(self._terminal, story, summary)
-        good = summary.good and story.early == 0
-        if good:
+        show_all(self._terminal, story, story.summary)
+        if story.good:
             self._terminal.headline(f"all good, {self._elapsed()} after the start")
         else:
             self._terminal.said("not everything went as promised; the logs are in the data directory", bad=True)
         if self._keep and self._system is not None:
             self._show_what_to_try(self._system, story)
-        return EXIT_GOOD if good else EXIT_BAD
+        return EXIT_GOOD if story.good else EXIT_BAD
 
     def _show_what_to_try(self, system: DevSystem, story: Story) -> None:
         self._terminal.said("")
@@ -105,8 +108,8 @@ def run_demo(
         verbose: show all that the roles log.
 
     Returns:
-        The exit code: 0 where all went as promised, 1 where anything was early, lost or failed, 130 where it was
-        broken off.
+        The exit code: 0 where all went as promised, 1 where anything was early, lost, failed or repeated without
+        saying so, 130 where it was broken off.
 
     Raises:
         DevClusterError, TocsinError: the system could not start; nothing is left running.

@@ -1,162 +1,174 @@
-"""From what was asked for, received and read back to the figures of the summary. Pure."""
+"""From what was asked for, received and read back to the counts of the summary. Pure."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from tocsin.domain.instants import Micros
+from tocsin.dev.demo.occurrences import RECURRING, Call, Created, Key, Kind
+from tocsin.domain.instants import SECOND, Micros
 
-BAR_CHARS: Final = 40
-CLASSES_MAX: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """A job that the gateway took.
-
-    Attributes:
-        job_id, due_at, burst: which, when, and whether it is one of those due in one second.
-        answered_at: when its answer arrived, µs.
-        decided: answered 201; else 202, in the log but not yet decided.
-    """
-
-    job_id: str
-    due_at: Micros
-    burst: bool
-    answered_at: Micros
-    decided: bool = True
+Calls = Mapping[Key, Sequence[Call]]
+"""By occurrence, in the order of their arrival."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What became of the jobs; each number counts jobs unless it says otherwise.
+    """What became of the jobs.
 
     Attributes:
-        created: taken by the gateway.
+        created: jobs that were taken by the gateway.
         undecided: of these, answered 202.
         refused: creates that were not taken.
+        due: occurrences of these jobs; each number below counts occurrences, unless it says otherwise.
+        recurring: of these, those of recurring jobs.
         fired: with a run in the history.
         succeeded, failed: by their state in the history.
-        received: seen by the target at least once.
-        calls: that the target got, repeats included.
-        repeated: seen by the target more than once.
-        early: seen by the target before they were due.
-        lost: never seen by the target.
-        created_late: answered after they were due; left out of the lateness, for it is not the scheduler's.
-        lateness_ms, burst_lateness_ms: first arrival at the target after the due time, sorted.
+        received: for which a call was answered or a record arrived.
+        calls: that they led to, repeats included.
+        repeated: that led to more than one call.
+        unmarked: repeated calls that did not say so, of all that arrived.
+        messages_repeated: records that arrived again, though a transaction forbids it.
+        early: with a call before its time; of all that arrived.
+        lost: for which no call was ever answered.
+        created_late: jobs answered after they were due; left out of the lateness, for it is not the scheduler's.
+        lateness_ms: by kind, first arrival after the due time, sorted.
     """
 
     created: int
     undecided: int
     refused: int
+    due: int
+    recurring: int
     fired: int
     succeeded: int
     failed: int
     received: int
     calls: int
     repeated: int
+    unmarked: int
+    messages_repeated: int
     early: int
     lost: int
     created_late: int
-    lateness_ms: tuple[float, ...]
-    burst_lateness_ms: tuple[float, ...]
+    lateness_ms: Mapping[Kind, tuple[float, ...]]
 
     @property
     def good(self) -> bool:
-        """Whether every job was created, and ran, not early, and is known to have succeeded."""
+        """Whether every job was created, and ran, not early, repeats said so, and all is known to have succeeded."""
         return (
             self.created > 0
             and not self.refused
             and not self.early
             and not self.lost
-            and (self.succeeded == self.created)
+            and not self.unmarked
+            and not self.messages_repeated
+            and self.succeeded == self.due
         )
 
 
 def summarise(
-    created: Sequence[Created], refused: int, arrivals: Mapping[str, Sequence[Micros]], states: Mapping[str, str]
+    created: Sequence[Created],
+    due: Sequence[Created],
+    refused: int,
+    calls: Calls,
+    records: Calls,
+    states: Mapping[Key, str],
 ) -> Summary:
     """Draw up the summary.
 
     Args:
         created: the jobs that were taken.
-        refused: how many were not.
-        arrivals: by job, when the target was called, in order.
-        states: by job, the state of its run in the history; a job without a run is not in it.
+        due: their occurrences.
+        refused: how many were not taken.
+        calls: of the HTTP target.
+        records: on the message target's topic.
+        states: the state of each run in the history; an occurrence without a run is not in it.
     """
-    seen = [job for job in created if arrivals.get(job.job_id)]
-    timely = [job for job in seen if job.answered_at < job.due_at]
-
-    def lateness(jobs: Sequence[Created]) -> tuple[float, ...]:
-        return tuple(sorted((arrivals[job.job_id][0] - job.due_at) / 1_000 for job in jobs))
-
+    arrived = {**calls, **records}
+    seen = [one for one in due if arrived.get(one.key)]
+    timely = [one for one in seen if one.answered_at < one.due_at]
+    received = sum(any(call.answered for call in arrived[one.key]) for one in seen)
+    late = {kind: [_lateness_ms(one, arrived) for one in timely if one.kind is kind] for kind in Kind}
     return Summary(
         created=len(created),
         undecided=sum(not job.decided for job in created),
         refused=refused,
-        fired=sum(job.job_id in states for job in created),
-        succeeded=sum(states.get(job.job_id) == "SUCCEEDED" for job in created),
-        failed=sum(states.get(job.job_id) == "DEAD" for job in created),
-        received=len(seen),
-        calls=sum(len(arrivals[job.job_id]) for job in seen),
-        repeated=sum(len(arrivals[job.job_id]) > 1 for job in seen),
-        early=sum(arrivals[job.job_id][0] < job.due_at for job in seen),
-        lost=len(created) - len(seen),
-        created_late=sum(job.answered_at >= job.due_at for job in created),
-        lateness_ms=lateness(timely),
-        burst_lateness_ms=lateness([job for job in timely if job.burst]),
+        due=len(due),
+        recurring=sum(one.kind in RECURRING for one in due),
+        fired=sum(one.key in states for one in due),
+        succeeded=sum(states.get(one.key) == "SUCCEEDED" for one in due),
+        failed=sum(states.get(one.key) == "DEAD" for one in due),
+        received=received,
+        calls=sum(len(arrived[one.key]) for one in seen),
+        repeated=sum(len(arrived[one.key]) > 1 for one in seen),
+        unmarked=sum(not call.redelivered for repeats in calls.values() for call in repeats[1:]),
+        messages_repeated=sum(len(again) - 1 for again in records.values()),
+        early=sum(came[0].arrived_at < due_at for (_, due_at), came in arrived.items()),
+        lost=len(due) - received,
+        created_late=sum(job.answered_at >= job.due_at for job in created if job.kind not in RECURRING),
+        lateness_ms={kind: tuple(sorted(values)) for kind, values in late.items() if values},
     )
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least this share of the sorted values does not exceed (nearest rank)."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+def _lateness_ms(one: Created, arrived: Calls) -> float:
+    return (arrived[one.key][0].arrived_at - one.due_at) / 1_000
 
 
-def described(ordered_ms: Sequence[float]) -> str:
-    """Return p50, p99 and max of sorted milliseconds, in words."""
-    if not ordered_ms:
-        return "none measured"
-    p50, p99, most = percentile(ordered_ms, 0.5), percentile(ordered_ms, 0.99), ordered_ms[-1]
-    return f"p50 {p50:.0f} ms, p99 {p99:.0f} ms, max {most:.0f} ms"
+@dataclass(frozen=True, slots=True)
+class AfterKill:
+    """What became of the slow calls of a worker that was killed; times in seconds after the kill.
 
-
-def histogram(values_ms: Sequence[float]) -> list[str]:
-    """Return a small histogram: a line for each class from the first to the last that holds anything."""
-    if not values_ms:
-        return []
-    width = class_width(min(values_ms), max(values_ms))
-    first, last = math.floor(min(values_ms) / width), math.floor(max(values_ms) / width)
-    counts = [0] * (last - first + 1)
-    for value in values_ms:
-        counts[math.floor(value / width) - first] += 1
-    lines = []
-    for index, count in enumerate(counts, first):
-        bar = "█" * math.ceil(BAR_CHARS * count / max(counts))
-        label = f"{index * width} to {(index + 1) * width}"
-        lines.append(f"{label:>16} ms {count:>5}  {bar}".rstrip())
-    return lines
-
-
-def class_width(low: float, high: float) -> int:
-    """Return the smallest of 1, 2, 5, 10, 20, 50, … that splits the range into few classes."""
-    scale = 1
-    while True:
-        for step in (scale, 2 * scale, 5 * scale):
-            if math.floor(high / step) - math.floor(low / step) < CLASSES_MAX:
-                return step
-        scale *= 10
-
-
-def bucket_bound(buckets: Sequence[tuple[float, float]], share: float) -> float | None:
-    """Return the upper bound of the histogram bucket in which a share of all observations is reached.
-
-    Args:
-        buckets: (upper bound, observations up to it), ascending, the last bound infinite: as Prometheus has them.
+    Attributes:
+        ended: answered before.
+        under_way: begun before and not answered.
+        to_come: not begun.
+        again: of those begun before, called again after it.
+        marked: of these, with the mark on each further call.
+        first_call_s: the next worker's first call, of any job.
+        first_again_s: the first call of one that had begun before.
+        all_done_s: when the last of all was answered; None where not all were.
     """
-    if not buckets or buckets[-1][1] == 0:
-        return None
-    return next(upper for upper, count in buckets if count >= share * buckets[-1][1])
+
+    ended: int
+    under_way: int
+    to_come: int
+    again: int
+    marked: int
+    first_call_s: float | None
+    first_again_s: float | None
+    all_done_s: float | None
+
+
+def after_kill(killed_at: Micros, slow: Sequence[Created], calls: Calls) -> AfterKill:
+    """Work out what became of the slow calls."""
+    ended = under_way = 0
+    again: list[Sequence[Call]] = []
+    for came in (calls.get(job.key, ()) for job in slow):
+        begun = [call for call in came if call.arrived_at <= killed_at]
+        ended += any(call.ended_at is not None and call.ended_at <= killed_at for call in begun)
+        under_way += bool(begun) and all(call.ended_at is None or call.ended_at > killed_at for call in begun)
+        if begun and len(came) > len(begun):
+            again.append(came[len(begun) :])
+    done = [_answered_at(calls.get(job.key, ())) for job in slow]
+    last = None if None in done else max((at for at in done if at is not None), default=None)
+    everything = (call.arrived_at for came in calls.values() for call in came)
+    return AfterKill(
+        ended=ended,
+        under_way=under_way,
+        to_come=len(slow) - ended - under_way,
+        again=len(again),
+        marked=sum(all(call.redelivered for call in repeats) for repeats in again),
+        first_call_s=_first_s(everything, killed_at),
+        first_again_s=_first_s((repeats[0].arrived_at for repeats in again), killed_at),
+        all_done_s=None if last is None else (last - killed_at) / SECOND,
+    )
+
+
+def _answered_at(came: Sequence[Call]) -> Micros | None:
+    return next((call.ended_at for call in came if call.answered), None)
+
+
+def _first_s(instants: Iterable[Micros], after: Micros) -> float | None:
+    first = min((at for at in instants if at > after), default=None)
+    return None if first is None else (first - after) / SECOND
