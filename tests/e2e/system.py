@@ -145,8 +145,8 @@ class System:
         for role in roles or ROLES:
             self._wait_ready(role)
 
-    def start_unready(self, role: str, name: str | None = None) -> None:
-        """Start one role, and return at once."""
+    def start_unready(self, role: str, name: str | None = None, env: dict[str, str] | None = None) -> None:
+        """Start one role, and return at once; ``env``: more of its environment."""
         name = name or role
         ready = self._ready_file(name)
         ready.unlink(missing_ok=True)
@@ -154,7 +154,7 @@ class System:
         if role == "gateway":
             words += ["--port", "0"]
         with (self.directory / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(words, env=self.env, stdout=log, stderr=log)
+            self.processes[name] = subprocess.Popen(words, env=self.env | (env or {}), stdout=log, stderr=log)
 
     def _ready_file(self, role: str) -> Path:
         return self.directory / f"{role}.json"
@@ -189,11 +189,8 @@ class System:
         owned = {}
         for name, process in self.processes.items():
             facts = self._ready_file(name)
-            if (
-                process.poll() is None
-                and facts.exists()
-                and (told := json.loads(facts.read_text()))["role"] == "trigger"
-            ):
+            told = json.loads(facts.read_text()) if facts.exists() else {}
+            if process.poll() is None and told.get("role") == "trigger":
                 with urllib.request.urlopen(told["metrics_url"], timeout=10) as response:
                     text = response.read().decode()
                 owned[name] = int(float(text.split("\ntocsin_shards_owned ")[1].split("\n")[0]))

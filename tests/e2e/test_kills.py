@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 
 from tests.e2e.system import ROLES, System, wait_for
@@ -108,12 +111,35 @@ def test_a_recurring_job_survives_kills_of_every_role(system: System) -> None:
         wait_for(f"ticks after {role} was killed", lambda seen=seen: len(system.published()) > seen + 2)
     answer = wait_for("the pause", lambda: system.ask("POST", f"/v1/jobs/{job}:pause", {}), 30)
     assert answer.status in (200, 202)
-    wait_for(
-        "all to end",
-        lambda: (
-            len({e.head.execution_id for e in system.events() if e.state in ("SUCCEEDED",)}) == len(system.published())
-        ),
-    )
-    heads = sorted(int(execution.rsplit(".", 1)[1]) for execution in system.published() if execution.startswith(job))
-    gaps = {(b - a) // 1_000_000 for a, b in zip(heads, heads[1:], strict=False)}
+
+    def all_ended() -> bool:
+        return len([e for e in system.events() if e.state == "SUCCEEDED"]) == len(system.published())
+
+    wait_for("all to end", all_ended)
+    ticks = sorted(int(name.rsplit(".", 1)[1]) for name in system.published() if name.startswith(job))
+    gaps = {(later - earlier) // 1_000_000 for earlier, later in pairwise(ticks)}
     assert gaps == {1}, "each second once, whoever was killed"
+
+
+@pytest.mark.parametrize(
+    ("role", "point"),
+    [
+        ("trigger", "after_turn_commit_before_index_writes"),
+        ("trigger", "after_restore_before_first_turn"),
+        ("worker", "after_mark_before_start"),
+        ("worker", "after_report_before_settle"),
+    ],
+)
+def test_a_process_dies_at_a_named_point(system: System, role: str, point: str) -> None:
+    """The process kills itself there; its successor finishes what was begun, and nothing is published twice."""
+    system.stop(role)
+    system.start_unready(role, env={"TOCSIN_DIE_AT": point})
+    jobs = {system.create_job(delay_s=n % 4) for n in range(12)}
+    assert wait_for("it to die", system.processes[role].poll) == -9
+    jobs |= {system.create_job(delay_s=n % 2) for n in range(4)}
+    system.start(role)
+    _all_succeeded(system, jobs)
+    calls = Counter(call.headers["tocsin-job-id"] for call in system.target.calls)
+    assert set(calls) == jobs
+    marked = {c.headers["tocsin-job-id"] for c in system.target.calls if "tocsin-redelivered" in c.headers}
+    assert {job for job, count in calls.items() if count > 1} <= marked, "what ran twice is marked"

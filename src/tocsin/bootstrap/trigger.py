@@ -16,6 +16,7 @@ from tocsin.adapters.kafka.fleet_log import KafkaFleetLog
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
+from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, names_of
 from tocsin.bootstrap.process import Process
@@ -135,8 +136,8 @@ def _loop(
     refuse_unless_migrated(connection)
     facts, counts = check_cluster(settings, connection)
     return TriggerLoop(
-        shard_log,
-        store,
+        faults.with_fault(faults.AFTER_RESTORE, shard_log, faults.DyingShardLog),
+        faults.with_fault(faults.AFTER_TURN_COMMIT, store, faults.DyingStore),
         _restorer(process, clock, names, facts, counts, settings),
         # Never used before, so that fencing one can only ever stop the dead.
         lambda: f"{settings.kafka.topic_prefix}{process.process_id}.{uuid_utils.uuid7().hex[-8:]}",

@@ -13,6 +13,7 @@ from tocsin.adapters.kafka.dispatch_log import KafkaDispatchLog, consumer_config
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions, producer_config
 from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
@@ -84,12 +85,14 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
             worker.read_ahead_bytes_max // 2,
             kafka.extra,
         )
-        lanes[lane] = KafkaDispatchLog(topic, config)
+        dispatch_log = KafkaDispatchLog(topic, config)
+        lanes[lane] = faults.with_fault(faults.AFTER_MARK, dispatch_log, faults.DyingDispatchLog)
+    reports = KafkaReportSink(producer_config(servers, client_id, kafka.extra), names.reports, shards)
     return WorkerLoop(
         process.process_id,
         lanes,
         HttpTargetRunner(process.clock, worker.response_bytes_max, worker.allow_private_targets),
-        KafkaReportSink(producer_config(servers, client_id, kafka.extra), names.reports, shards),
+        faults.with_fault(faults.AFTER_REPORT, reports, faults.DyingReportSink),
         AvroCodec(),
         process.clock,
         time.monotonic,

@@ -1,4 +1,4 @@
-"""``tocsin demo``: a thousand jobs due in one second, on a system made for it."""
+"""``tocsin demo``: every kind of job and a worker's death, on a system made for it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ def demo(
     port: Port = None,
     verbose: Verbose = False,
 ) -> None:
-    """Start everything here, fire a thousand jobs in one second, and show what became of each.
+    """Start everything here, fire a thousand jobs in one second, kill a worker, and show what became of each job.
 
-    Exits with 0 if all ran, none early; with 1 if not.
+    There are also a cron job, an interval and delayed Kafka messages. It takes a minute or two.
+
+    Exits with 0 if all ran, none early, and repeated calls said so; with 1 if not.
     """
     from tocsin.dev.audience import Terminal
     from tocsin.dev.demo.run import run_demo

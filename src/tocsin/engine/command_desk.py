@@ -240,7 +240,7 @@ class CommandDesk:
                 "give 1 to 64 letters, digits, hyphens and underscores, in front of them at most the own tenant and @"
             )
             raise InvalidInput([Fault("job_id", shown(command.job_id), "is not a job id of this tenant", remedy)])
-        if isinstance(key, str) and command.forwarded_from is None:
+        if isinstance(key, str) and job_id != ids.keyed_job_id(tenant_id, key):
             remedy = "give one of job_id and idempotency_key"
             raise InvalidInput([Fault("job_id", shown(command.job_id), "stands beside an idempotency_key", remedy)])
         return job_id

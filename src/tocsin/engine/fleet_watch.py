@@ -22,7 +22,8 @@ STEADY_GAP: Final[Micros] = 10 * SECOND
 
 @dataclass(slots=True)
 class _Process:
-    name: str
+    name: tuple[str, str]
+    """Role and name: the default name is the host's, which all roles share."""
     first_seen: Micros
     last_seen: Micros
     stopped: bool
@@ -34,8 +35,8 @@ class FleetWatch:
     def __init__(self, own_process_id: str) -> None:
         self._own = own_process_id
         self._processes: dict[str, _Process] = {}
-        self._latest_start: dict[str, Micros] = {}
-        """By name: when the latest process of that name was first seen."""
+        self._latest_start: dict[tuple[str, str], Micros] = {}
+        """By role and name: when the latest such process was first seen."""
         self._now: Micros | None = None
         """Broker time, as our own latest beat says."""
         self._steady_since: Micros = 0
@@ -55,16 +56,13 @@ class FleetWatch:
         self._asked = {holder: self._asked.get(holder, now) for holder in holders}
         return frozenset(holder for holder in holders if self._is_silent(holder, now))
 
-    def processes(self) -> dict[str, tuple[str, Micros, bool]]:
-        """Return name, last beat and whether it stopped, by process."""
-        return {key: (p.name, p.last_seen, p.stopped) for key, p in self._processes.items()}
-
     def _see(self, beat: SeenBeat) -> None:
         heartbeat, at = beat
         known = self._processes.get(heartbeat.process_id)
         if known is None:
-            self._processes[heartbeat.process_id] = _Process(heartbeat.name, at, at, heartbeat.stopped)
-            self._latest_start[heartbeat.name] = at
+            name = (heartbeat.role, heartbeat.name)
+            self._processes[heartbeat.process_id] = _Process(name, at, at, heartbeat.stopped)
+            self._latest_start[name] = at
         else:
             known.last_seen = at
             known.stopped = known.stopped or heartbeat.stopped

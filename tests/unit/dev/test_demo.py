@@ -1,11 +1,11 @@
-"""The demonstration's plan, figures, target and verdict, without a system."""
+"""The demonstration's target, door, story and views, without a system."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-import math
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,139 +13,45 @@ from aiohttp import web
 from rich.console import Console
 
 from tocsin.dev.audience import SteadyConsole, Terminal
-from tocsin.dev.demo.door import Door, buckets, each, session, total
-from tocsin.dev.demo.plan import BURST, BURST_AFTER_S_MAX, BURST_AFTER_S_MIN, SPREAD, Wanted, burst_jobs, spread_jobs
-from tocsin.dev.demo.story import Story
-from tocsin.dev.demo.tally import (
-    CLASSES_MAX,
-    Created,
-    Summary,
-    bucket_bound,
-    class_width,
-    described,
-    histogram,
-    percentile,
-    summarise,
-)
+from tocsin.dev.demo import plan as plan_module
+from tocsin.dev.demo import story as story_module
+from tocsin.dev.demo.closing import show_all
+from tocsin.dev.demo.door import Door, each, session, total
+from tocsin.dev.demo.mailbox import Record
+from tocsin.dev.demo.occurrences import Call, Created, Key, Kind
+from tocsin.dev.demo.plan import BURST, SLOW, Places, Wanted, first_jobs, slow_jobs
+from tocsin.dev.demo.story import Killed, Story
+from tocsin.dev.demo.tally import AfterKill, summarise
 from tocsin.dev.demo.target import DemoTarget
-from tocsin.dev.demo.view import LiveView, lateness_so_far, show_summary, standing
+from tocsin.dev.demo.view import LiveView, lateness_so_far, standing
 from tocsin.dev.doors import HOST
 from tocsin.domain.ids import execution_id
-from tocsin.domain.instants import SECOND
 
 NOW = 1_795_976_149_749_001
+PLACES = Places("http://t/fired", "http://t/slow", "letters")
 
 
-def test_the_thousand_are_due_in_one_whole_second_that_leaves_time_to_create_them() -> None:
-    for rate in (0.0, 50.0, 100.0, 1e6):
-        jobs = burst_jobs(NOW, rate)
-        assert len(jobs) == BURST
-        (due_at,) = {job.due_at for job in jobs}
-        assert due_at % SECOND == 0
-        ahead_s = (due_at - NOW) / SECOND
-        assert BURST_AFTER_S_MIN <= ahead_s <= BURST_AFTER_S_MAX + 1
-        if rate == 50.0:
-            assert ahead_s > BURST / rate
+@dataclass
+class NoMailbox:
+    """Fulfils ``Mailbox`` without a broker."""
+
+    topic: str = "letters"
+    arrivals: dict[Key, list[Call]] = field(default_factory=dict)
+    first: Record | None = None
+
+    def open(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
 
 
-def test_the_first_ones_are_due_one_after_another() -> None:
-    due = [job.due_at for job in spread_jobs(NOW)]
-    assert len(due) == SPREAD
-    assert due == sorted(set(due))
-    assert due[0] > NOW + SECOND
+def a_story(url: str = "http://127.0.0.1:9", burst: int = BURST, kill: Callable[[], int] = lambda: 0) -> Story:
+    return Story(url, f"{url}/metrics", NoMailbox(), kill, burst)
 
 
 def made(job_id: str, due_at: int = 1_000_000, **fields: Any) -> Created:
-    return Created(job_id, due_at, **{"burst": True, "answered_at": 0, **fields})
-
-
-def test_a_summary_of_a_good_run() -> None:
-    jobs = [made("a"), made("b", burst=False)]
-    arrivals = {"a": [1_002_000], "b": [1_001_000]}
-    summary = summarise(jobs, 0, arrivals, {"a": "SUCCEEDED", "b": "SUCCEEDED"})
-    assert summary == Summary(
-        created=2,
-        undecided=0,
-        refused=0,
-        fired=2,
-        succeeded=2,
-        failed=0,
-        received=2,
-        calls=2,
-        repeated=0,
-        early=0,
-        lost=0,
-        created_late=0,
-        lateness_ms=(1.0, 2.0),
-        burst_lateness_ms=(2.0,),
-    )
-    assert summary.good
-
-
-@pytest.mark.parametrize(
-    ("arrivals", "states", "refused", "count"),
-    [
-        ({"a": [999_999]}, {"a": "SUCCEEDED"}, 0, "early"),
-        ({}, {"a": "SUCCEEDED"}, 0, "lost"),
-        ({"a": [1_000_000]}, {"a": "DEAD"}, 0, "failed"),
-        ({"a": [1_000_000]}, {"a": "SUCCEEDED"}, 1, "refused"),
-        ({"a": [1_000_000]}, {"a": "QUEUED"}, 0, "fired"),
-        ({"a": [1_000_000]}, {}, 0, "received"),
-    ],
-)
-def test_what_makes_a_run_bad(arrivals: dict[str, list[int]], states: dict[str, str], refused: int, count: str) -> None:
-    summary = summarise([made("a")], refused, arrivals, states)
-    assert getattr(summary, count) == 1
-    assert not summary.good
-
-
-def test_a_run_in_which_nothing_was_created_is_bad() -> None:
-    assert not summarise([], 0, {}, {}).good
-
-
-def test_repeats_are_counted_and_the_first_call_measures_the_lateness() -> None:
-    summary = summarise([made("a")], 0, {"a": [1_003_000, 1_009_000]}, {"a": "SUCCEEDED"})
-    assert (summary.repeated, summary.calls, summary.received) == (1, 2, 1)
-    assert summary.lateness_ms == (3.0,)
-
-
-def test_what_was_created_after_its_time_says_nothing_of_lateness() -> None:
-    summary = summarise([made("a", answered_at=2_000_000)], 0, {"a": [2_001_000]}, {"a": "SUCCEEDED"})
-    assert summary.created_late == 1
-    assert summary.lateness_ms == ()
-    assert described(summary.lateness_ms) == "none measured"
-
-
-def test_percentiles_are_values_that_occurred() -> None:
-    ordered = [float(n) for n in range(1, 101)]
-    assert [percentile(ordered, share) for share in (0.0, 0.5, 0.99, 1.0)] == [1.0, 50.0, 99.0, 100.0]
-    assert percentile([7.0], 0.5) == 7.0
-
-
-@pytest.mark.parametrize("values", [[0.2], [3.0, 3.0, 11.0], [626.0, 1_494.0, 12.5], [-3.0, 4.0], [90_000.0, 1.0]])
-def test_a_histogram_counts_everything_in_few_lines(values: list[float]) -> None:
-    lines = histogram(values)
-    assert 1 <= len(lines) <= CLASSES_MAX
-    assert sum(int(line.split(" ms ")[1].split()[0]) for line in lines) == len(values)
-    assert max(line.count("█") for line in lines) > 0
-
-
-def test_a_histogram_of_nothing_is_empty_and_classes_are_round() -> None:
-    assert histogram([]) == []
-    assert class_width(0.0, 1_494.0) == 200
-    assert class_width(5.0, 5.0) == 1
-
-
-def test_a_bound_of_a_prometheus_histogram() -> None:
-    samples = [({"le": "+Inf"}, 10.0), ({"le": "0.1"}, 9.0), ({"le": "0.01"}, 4.0)]
-    ascending = buckets(samples)
-    assert ascending == [(0.01, 4.0), (0.1, 9.0), (math.inf, 10.0)]
-    assert bucket_bound(ascending, 0.4) == 0.01
-    assert bucket_bound(ascending, 0.5) == 0.1
-    assert bucket_bound(ascending, 0.99) == math.inf
-    assert bucket_bound([], 0.5) is None
-    assert bucket_bound([(math.inf, 0.0)], 0.5) is None
-    assert total([({}, 2.0), ({"state": "x"}, 3.0)]) == 5
+    return Created(job_id, due_at, **{"kind": Kind.BURST, "answered_at": 0, **fields})
 
 
 def test_the_target_counts_by_key() -> None:
@@ -154,18 +60,46 @@ def test_the_target_counts_by_key() -> None:
         await target.start(HOST)
         statuses = []
         async with session() as client:
-            for key in (execution_id("job_1", 2, 3), execution_id("job_1", 2, 3), "nonsense", None):
-                headers = {"Idempotency-Key": f'"{key}"'} if key else {}
-                async with client.post(target.url, headers=headers) as answer:
+            for key, again in (
+                (execution_id("job_1", 2, 3), {}),
+                (execution_id("job_1", 2, 3), {"Tocsin-Redelivered": "true"}),
+                (execution_id("job_1", 2, 4), {}),
+                ("nonsense", {}),
+                (None, {}),
+            ):
+                headers = {"Idempotency-Key": f'"{key}"', **again} if key else {}
+                async with client.post(target.quick_url, headers=headers) as answer:
                     statuses.append(answer.status)
         await target.stop()
         return target, statuses
 
     target, statuses = asyncio.run(scenario())
-    assert statuses == [200, 200, 400, 400]
-    assert list(target.arrivals) == ["job_1"]
-    assert len(target.arrivals["job_1"]) == 2
+    assert statuses == [200, 200, 200, 400, 400]
+    assert list(target.calls) == [("job_1", 3), ("job_1", 4)]
+    assert [call.redelivered for call in target.calls["job_1", 3]] == [False, True]
+    assert all(call.answered for calls in target.calls.values() for call in calls)
     assert target.strangers == 2
+
+
+def test_the_target_knows_a_caller_that_is_gone_when_its_answer_is_ready() -> None:
+    async def scenario() -> DemoTarget:
+        target = DemoTarget(slow_s=1.5)
+        await target.start(HOST)
+        async with session() as client:
+            headers = {"Idempotency-Key": f'"{execution_id("job_1", 2, 3)}"'}
+            caller = asyncio.create_task(client.post(target.slow_url, headers=headers).__aenter__())
+            while not target.calls:
+                await asyncio.sleep(0.01)
+            caller.cancel()
+        (call,) = target.calls["job_1", 3]
+        while not call.ended_at:
+            await asyncio.sleep(0.01)
+        await target.stop()
+        return target
+
+    (call,) = asyncio.run(scenario()).calls["job_1", 3]
+    assert call.broken
+    assert not call.answered
 
 
 def test_each_item_is_worked_on_once() -> None:
@@ -202,45 +136,129 @@ def through_a_door(routes: dict[str, Handler], use: Callable[[Door], Awaitable[A
     return asyncio.run(scenario())
 
 
+def test_metrics_by_name_and_nothing_where_there_are_none() -> None:
+    async def serve(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text='fired_total{shard="1"} 2.0\nfired_total{shard="2"} 3.0\n')
+
+    routes: dict[str, Handler] = {"/metrics": serve}
+    samples = through_a_door(routes, lambda door: door.metrics(f"{door._url}/metrics"))
+    assert total(samples["fired_total"]) == 5
+    assert through_a_door(routes, lambda door: door.metrics(f"{door._url}/elsewhere")) == {}
+    assert through_a_door(routes, lambda door: door.metrics("http://127.0.0.1:9/metrics")) == {}
+
+
 @pytest.mark.parametrize(("status", "decided"), [(201, True), (202, False)])
 def test_a_job_that_is_taken(status: int, decided: bool) -> None:
     async def take(_request: web.Request) -> web.StreamResponse:
         return web.json_response({"job_id": "job_7"}, status=status)
 
-    wanted = Wanted("x", NOW, burst=True)
-    created = through_a_door({"/v1/jobs": take}, lambda door: door.create(wanted, "http://t"))
-    assert (created.job_id, created.due_at, created.burst, created.decided) == ("job_7", NOW, True, decided)
+    wanted = Wanted("x", Kind.BURST, NOW)
+    created = through_a_door({"/v1/jobs": take}, lambda door: door.create(wanted, PLACES))
+    assert (created.key, created.kind, created.decided) == (("job_7", NOW), Kind.BURST, decided)
 
 
 def test_a_job_that_is_not_taken_says_why() -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
         return web.json_response({"detail": "run_at is naive"}, status=422)
 
-    why = through_a_door({"/v1/jobs": refuse}, lambda door: door.create(Wanted("x", NOW, True), "http://t"))
+    wanted = Wanted("x", Kind.BURST, NOW)
+    why = through_a_door({"/v1/jobs": refuse}, lambda door: door.create(wanted, PLACES))
     assert why == "422: run_at is naive"
 
 
 @pytest.mark.parametrize(
-    ("status", "runs", "state"), [(200, [{"state": "DEAD"}], "DEAD"), (200, [], None), (503, [], None)]
+    ("status", "runs", "states"),
+    [
+        (200, [], {}),
+        (503, [(3, "DEAD")], {}),
+        (200, [(6, "QUEUED"), (3, "SUCCEEDED"), (3, "RETRY_SCHEDULED")], {6: "QUEUED", 3: "SUCCEEDED"}),
+    ],
 )
-def test_the_state_of_a_run(status: int, runs: list[dict[str, str]], state: str | None) -> None:
+def test_the_states_of_runs(status: int, runs: list[tuple[int, str]], states: dict[int, str]) -> None:
     async def read(_request: web.Request) -> web.StreamResponse:
-        return web.json_response({"runs": runs}, status=status)
+        said = [{"execution_id": execution_id("job_7", 1, at), "state": state} for at, state in runs]
+        return web.json_response({"runs": said}, status=status)
 
-    assert through_a_door({"/v1/jobs/job_7/runs": read}, lambda door: door.state("job_7")) == state
+    found = through_a_door({"/v1/jobs/job_7/runs": read}, lambda door: door.states("job_7", 9))
+    assert found == {("job_7", at): state for at, state in states.items()}
 
 
 def test_a_story_against_a_gateway_that_refuses_everything_ends_with_a_bad_summary() -> None:
-    story = Story("http://127.0.0.1:9", "http://127.0.0.1:9/metrics")
+    story = a_story()
     story.start()
     story._thread.join(60)
     assert story.over
     assert story.failure is None
     assert story.summary is not None
-    assert story.summary.refused == SPREAD + BURST
+    wanted = len(first_jobs(NOW)) + len(slow_jobs(NOW, BURST)) + BURST
+    assert story.summary.refused == wanted
+    assert story.killed is None
     assert not story.summary.good
-    assert "created 0 of 1024" in standing(story)
+    assert not story.good
+    assert f"created 0 of {wanted}" in standing(story)
     assert lateness_so_far(story) == []
+
+
+class Gateway:
+    """Takes every job and never fires one; the test calls in its place."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
+
+    @property
+    def routes(self) -> dict[str, Handler]:
+        return {"/v1/jobs": self.create, "/v1/jobs/{id}": self.delete, "/v1/jobs/{id}/runs": self.runs}
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        self.jobs.append(await request.json())
+        return web.json_response({"job_id": f"job_{len(self.jobs)}"}, status=201)
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        self.deleted.append(request.match_info["id"])
+        return web.json_response({})
+
+    async def runs(self, _request: web.Request) -> web.StreamResponse:
+        return web.json_response({"runs": []})
+
+
+def test_a_story_kills_the_worker_amid_the_slow_calls_and_misses_what_never_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(story_module, "ARRIVE_WAIT_S", 0.2)
+    monkeypatch.setattr(story_module, "READ_BACK_WAIT_S", 0.2)
+    monkeypatch.setattr(plan_module, "MESSAGES_AFTER_S", (1.0,))
+    for name in ("SPREAD_STEP_S", "BURST_AFTER_S_MIN", "BURST_MARGIN_S", "SLOW_AFTER_S"):
+        monkeypatch.setattr(plan_module, name, 0.0)
+    gateway = Gateway()
+
+    def use(door: Door) -> Awaitable[Story]:
+        async def scenario() -> Story:
+            story = a_story(door._url, burst=1, kill=lambda: 4711)
+            story.start()
+            while story.phase == "creating":
+                await asyncio.sleep(0.01)
+            for job in story.of_kind(Kind.SLOW)[: SLOW // 2]:
+                story.target.calls[job.key] = [Call(job.due_at, ended_at=job.due_at)]
+            await asyncio.to_thread(story._thread.join, 60)
+            return story
+
+        return scenario()
+
+    story = through_a_door(gateway.routes, use)
+    assert story.failure is None
+    assert story.killed is not None
+    assert story.killed.pid == 4711
+    assert story.summary is not None
+    assert story.summary.received == SLOW // 2
+    assert story.summary.recurring > 0
+    assert story.summary.lost == story.summary.due - SLOW // 2
+    recurring = [job.job_id for job in story.of_kind(Kind.CRON, Kind.INTERVAL)]
+    assert sorted(gateway.deleted) == sorted(recurring)
+    assert len(recurring) == 2
+    assert story.after_kill is not None
+    assert story.after_kill.all_done_s is None
+    assert not story.good
 
 
 def test_a_story_can_be_broken_off() -> None:
@@ -250,7 +268,7 @@ def test_a_story_can_be_broken_off() -> None:
 
     def use(door: Door) -> Awaitable[Story]:
         async def scenario() -> Story:
-            story = Story(door._url, f"{door._url}/metrics")
+            story = a_story(door._url)
             story.start()
             while not story.wanted:
                 await asyncio.sleep(0.01)
@@ -267,27 +285,51 @@ def test_a_story_can_be_broken_off() -> None:
 
 def in_progress() -> Story:
     """A story of which one job of two has called, 3 ms late."""
-    story = Story("http://127.0.0.1:9", "http://127.0.0.1:9/metrics", burst=2)
+    story = a_story(burst=2)
     story.wanted = 2
     story.created = {"a": made("a"), "b": made("b")}
-    story.target.arrivals["a"] = [1_003_000]
-    story.target.last_calls.append(("a", 1_003_000))
+    call = Call(1_003_000, ended_at=1_003_000)
+    story.target.calls["a", 1_000_000] = [call]
+    story.target.last_calls.append((("a", 1_000_000), call))
     return story
 
 
+def shown(story: Story, refused: int = 0) -> str:
+    output, jobs = io.StringIO(), list(story.created.values())
+    states = {("a", 1_000_000): "SUCCEEDED"}
+    summary = summarise(jobs, jobs, refused, story.target.calls, story.mailbox.arrivals, states)
+    show_all(Terminal(Console(file=output, width=200)), story, summary)
+    return output.getvalue()
+
+
 def test_the_summary_shows_figures_and_why_creates_were_not_taken() -> None:
-    story, output = in_progress(), io.StringIO()
+    story = in_progress()
     story.refusals = ["503: no broker"]
     story.commit_p50_s, story.commit_p99_s = 0.005, 0.025
-    summary = summarise(list(story.created.values()), 1, story.target.arrivals, {"a": "SUCCEEDED"})
-    show_summary(Terminal(Console(file=output, width=200)), story, summary)
-    text = output.getvalue()
+    text = shown(story, refused=1)
     words = [line.split() for line in text.splitlines()]
     counts = {line[0]: line[1] for line in words if len(line) > 1}
     assert (counts["created"], counts["received"], counts["lost"], counts["succeeded"]) == ("2", "1", "1", "1")
     assert "503: no broker" in text
     assert "p50 3 ms, p99 3 ms, max 3 ms" in text
     assert "p50 up to 5 ms, p99 up to 25 ms" in text
+    assert "No worker was killed" in text
+
+
+def test_the_summary_shows_the_message_and_what_became_of_the_killed_workers_calls() -> None:
+    story = in_progress()
+    headers = {"tocsin-job-id": "a"}
+    story.mailbox.first = Record("letters", 0, 7, "k", '{"hello":"x"}', headers)
+    story.killed = Killed(4711, 0)
+    story.after_kill = AfterKill(1, 2, 3, 5, 4, 0.9, 10.1, None)
+    text = shown(story)
+    assert "letters, partition 0, offset 7" in text
+    assert "tocsin-job-id: a" in text
+    assert "exactly once" in text
+    assert "pid 4711" in text
+    assert "5 of those begun were called again, 4 of them marked" in text
+    assert "10.1 s after the kill" in text
+    assert "never after the kill: all of them" in text
 
 
 @pytest.mark.parametrize("terminal", [True, False])

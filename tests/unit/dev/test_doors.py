@@ -7,8 +7,11 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +52,34 @@ def test_zero_takes_any_free_port() -> None:
 def test_a_gateway_that_is_not_there_is_not_ready(taken: int) -> None:
     free = doors.choose_port(0, insist=False, name="gateway")
     assert not doors.answers_ready(free)
+
+
+@pytest.mark.parametrize(
+    ("page", "owned"),
+    [
+        ("# TYPE tocsin_shards_owned gauge\ntocsin_shards_owned 8.0\n", 8),
+        ("tocsin_shards_owned_total 3.0\n", None),
+        ("", None),
+    ],
+)
+def test_how_many_shards_a_trigger_owns(page: str, owned: int | None) -> None:
+    class Metrics(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with HTTPServer((doors.HOST, 0), Metrics) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert doors.shards_owned(f"http://{doors.HOST}:{server.server_port}/metrics") == owned
+
+
+def test_a_trigger_that_does_not_answer_says_nothing_of_its_shards() -> None:
+    free = doors.choose_port(0, insist=False, name="metrics")
+    assert doors.shards_owned(f"http://{doors.HOST}:{free}/metrics") is None
 
 
 def test_a_data_directory_is_held_by_one_process(tmp_path: Path) -> None:

@@ -318,3 +318,17 @@ def test_a_stepped_clock_repeats_and_skips_nothing(world: World) -> None:
     assert _nominal(world, job) == [60, 120]
     world.run(320, step_s=1)
     assert _nominal(world, job) == [60, 120, 180, 240]
+
+
+def test_a_key_may_come_with_the_id_that_follows_from_it_and_with_no_other(world: World) -> None:
+    from tocsin.domain.ids import keyed_job_id
+
+    definition = {"delay_s": 5, "target": {"type": "http", "url": "https://example.test/"}, "idempotency_key": "k"}
+    right = world.order("create", keyed_job_id("default", "k"), definition=definition)
+    wrong = world.order("create", "other", definition=definition)
+    world.run(1)
+    assert world.outcomes()[right].detail == "created"
+    assert world.outcomes()[wrong].detail == "invalid"
+    update = world.order("update", keyed_job_id("default", "k"), definition={**definition, "name": "renamed"})
+    world.run(1)
+    assert world.outcomes()[update].detail == "updated"

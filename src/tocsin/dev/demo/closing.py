@@ -37,7 +37,7 @@ def _show_counts(terminal: Terminal, story: Story, summary: Summary) -> None:
         ("fired", summary.fired, "with a run in GET /v1/jobs/{id}/runs, which was asked for every job"),
         ("succeeded", summary.succeeded, "of these runs"),
         ("received", summary.received, f"by the target or on the topic, in {summary.calls} calls and records"),
-        ("repeated", summary.repeated, "called the target more than once, for their worker was killed"),
+        ("repeated", summary.repeated, "called the target more than once"),
         ("unmarked", summary.unmarked, "repeated calls without Tocsin-Redelivered: true"),
         ("early", early, "before their time, by the target's clock or the trigger's count"),
         ("lost", summary.lost, "never reached the target or the topic"),

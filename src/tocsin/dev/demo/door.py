@@ -69,11 +69,11 @@ class Door:
         """Return a role's samples by name, each with its labels; nothing where it does not answer."""
         try:
             async with self._session.get(url) as answer:
-                text = await answer.text()
-        except (aiohttp.ClientError, TimeoutError):
+                families = list(text_string_to_metric_families(await answer.text())) if answer.status == 200 else []
+        except (aiohttp.ClientError, TimeoutError, ValueError):
             return {}
         samples: dict[str, list[tuple[dict[str, str], float]]] = {}
-        for family in text_string_to_metric_families(text):
+        for family in families:
             for sample in family.samples:
                 samples.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
         return samples

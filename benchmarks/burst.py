@@ -1,0 +1,169 @@
+"""``burst``: N one-offs due at one instant; how fast one trigger publishes them, and how late each one is.
+
+Creates go through the command topic; the trigger is a real process on a real broker and store, and the figures come
+from what a read_committed reader sees. Run it by ``make bench-burst``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import uuid_utils
+from confluent_kafka import Consumer, Producer, TopicPartition
+from rich.console import Console
+
+from benchmarks.bare import bare_rounds, transactions_of
+from benchmarks.plot import write_cumulative
+from benchmarks.reader import reading
+from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.rig import READY_S, Rig, rig
+from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.kafka.clients import base_config
+from tocsin.adapters.kafka.names import TopicNames
+from tocsin.domain.commands import Command, CommandKind
+from tocsin.domain.ids import made_command_id, made_job_id
+from tocsin.domain.instants import format_rfc3339
+from tocsin.domain.sharding import shard_key, shard_of
+
+RATIO_GOAL: Final = 0.5
+P99_GOAL_S: Final = 2.0
+QUIET_S: Final = 1.0
+SPARE_S: Final = 1.0
+"""All creates must be decided so long before they are due, or the run says nothing about firing."""
+DRAIN_S: Final = 120.0
+BARE_TOPIC: Final = "bare-executions"
+
+console = Console()
+
+
+def create(system: Rig, names: TopicNames, n: int, due_s: int) -> float:
+    """Create N one-offs through the command topic; return the Unix time at which the last was decided."""
+    codec = AvroCodec()
+    target = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "burst"}'}
+    definition = {"run_at": format_rfc3339(due_s * 1_000_000), "target": target}
+    outcomes = Consumer({**base_config(system.bootstrap, "burst"), "group.id": "burst", "enable.auto.commit": False})
+    place = TopicPartition(names.outcomes, 0)
+    place.offset = outcomes.get_watermark_offsets(place, timeout=READY_S)[1]
+    outcomes.assign([place])
+    producer = Producer({**base_config(system.bootstrap, "burst"), "enable.idempotence": True, "linger.ms": 5})
+    for _ in range(n):
+        job_id = made_job_id(uuid_utils.uuid7().hex)
+        command_id = made_command_id(uuid_utils.uuid7().hex)
+        command = Command(CommandKind.CREATE, command_id, job_id, reply_partition=0, definition=definition)
+        value, key = codec.encode_command(command), shard_key(job_id).encode()
+        while True:
+            try:
+                producer.produce(names.commands, value, key, shard_of(job_id, system.shards))
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.flush(READY_S)
+    decided = 0
+    while decided < n and time.time() < due_s:
+        for message in outcomes.consume(5_000, 0.1):
+            if message.error() is None:
+                outcome = codec.decode_outcome(message.value())
+                if not outcome.accepted:
+                    raise SystemExit(f"a create was refused: {outcome.detail} {outcome.faults}")
+                decided += 1
+    now = time.time()
+    outcomes.close()
+    if decided < n or now > due_s - SPARE_S:
+        raise SystemExit(f"{decided} of {n} creates were decided in time; give more by --lead-s")
+    return now
+
+
+def measure(system: Rig, names: TopicNames, n: int, lead_s: float, rounds: int) -> tuple[dict[str, Any], list[float]]:
+    """Run one burst and the bare loop after it; return the figures, and the lateness of each record until visible."""
+    due_s = int(time.time() + lead_s) + 1
+    console.print(f"{n:,} one-offs, due in {due_s - time.time():.0f} s")
+    topic = names.executions("default")
+    with reading(system.bootstrap, topic, n, due_s + DRAIN_S, QUIET_S) as reader:
+        reader.wait_ready()
+        began = time.time()
+        decided_at = create(system, names, n, due_s)
+        console.print(f"all decided {due_s - decided_at:.1f} s before they are due")
+        seen = reader.seen(due_s - time.time() + DRAIN_S + QUIET_S)
+    executions = Counter(record.key.split(b"|")[1] for record in seen)
+    if not seen:
+        raise SystemExit(f"nothing was fired:\n{system.tail('trigger')}")
+    appended = [record.appended_ms - due_s * 1000.0 for record in seen]
+    visible = [record.visible_us / 1000 - due_s * 1000.0 for record in seen]
+    took_s = max(visible) / 1000
+    console.print(f"last one visible {took_s:.2f} s after it was due; now the bare loop")
+    bare_s = bare_rounds(system.bootstrap, BARE_TOPIC, seen, rounds)
+    rate, bare_rate = len(executions) / took_s, len(seen) / statistics.median(bare_s)
+    figures = {
+        "n": n,
+        "creates_decided_per_s": round(n / (decided_at - began)),
+        "executions_per_s": round(rate),
+        "bare_records_per_s": round(bare_rate),
+        "ratio_to_bare": round(rate / bare_rate, 3),
+        "bare_rounds_s": [round(s, 3) for s in bare_s],
+        "transactions": transactions_of(seen),
+        "value_bytes_mean": round(statistics.mean(len(record.value) for record in seen)),
+        "lateness_appended_ms": spread(appended),
+        "lateness_visible_ms": spread(visible),
+        "early": sum(late < 0 for late in appended),
+        "lost": n - len(executions),
+        "published_twice": sum(count - 1 for count in executions.values()),
+    }
+    return figures, visible
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return median, 99th percentile and maximum."""
+    ordered = sorted(values)
+    picked = {"p50": ordered[len(ordered) // 2], "p99": ordered[int(len(ordered) * 0.99)], "max": ordered[-1]}
+    return {name: round(value, 1) for name, value in picked.items()}
+
+
+def goals_of(figures: dict[str, Any]) -> list[Goal]:
+    """Judge one burst."""
+    n, ratio, p99_s = figures["n"], figures["ratio_to_bare"], figures["lateness_visible_ms"]["p99"] / 1000
+    none = [
+        Goal(f"{what}, n={n}", "0", figures[what], figures[what] == 0) for what in ("early", "lost", "published_twice")
+    ]
+    return [
+        Goal(f"share of the bare loop, n={n}", f">= {RATIO_GOAL}", ratio, ratio >= RATIO_GOAL),
+        Goal(f"p99 lateness until visible, s, n={n}", f"< {P99_GOAL_S}", round(p99_s, 3), p99_s < P99_GOAL_S),
+        *none,
+    ]
+
+
+def main() -> None:
+    """Run the bursts, and write the result and its plot."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.burst", description=__doc__)
+    parser.add_argument(
+        "--n", type=int, nargs="+", default=[5_000], help="how many one-offs; one burst for each number"
+    )
+    parser.add_argument("--lead-s", type=float, help="time for creating them; default: 10 s and 1 s a thousand")
+    parser.add_argument("--rounds", type=int, default=3, help="of the bare loop; the median counts")
+    parser.add_argument("--out", type=Path, default=RESULTS / "burst.json", help="the result; the plot goes beside it")
+    given = parser.parse_args()
+    figures: dict[str, Any] = {}
+    curves: dict[str, list[float]] = {}
+    with rig() as system:
+        names = TopicNames(system.settings.kafka.topic_prefix)
+        system.stamp_on_append(names.executions("default"))
+        system.create_like(names.executions("default"), BARE_TOPIC)
+        with system.role("trigger", lambda facts: len(facts["shards"]) == system.shards):
+            for n in given.n:
+                lead_s = given.lead_s or 10 + n / 1000
+                figures[f"n={n}"], curves[f"{n:,} due at once"] = measure(system, names, n, lead_s, given.rounds)
+    goals = [goal for one in figures.values() for goal in goals_of(one)]
+    write_result(given.out, ["python", "-m", "benchmarks.burst", *sys.argv[1:]], figures, goals)
+    title = "Share of one-offs published, by time after they were due"
+    write_cumulative(given.out.with_suffix(".svg"), title, "ms until visible to a read_committed reader", curves)
+    console.print_json(given.out.read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""A small SVG of cumulative curves, drawn without any library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+WIDTH: Final = 640
+HEIGHT: Final = 320
+LEFT: Final = 56
+RIGHT: Final = 16
+TOP: Final = 40
+BOTTOM: Final = 44
+COLOURS: Final = ("#1f6feb", "#d1570b", "#1a7f37", "#8250df")
+POINTS_MAX: Final = 200
+TICKS: Final = 5
+
+
+def write_cumulative(path: Path, title: str, x_label: str, curves: Mapping[str, Sequence[float]]) -> None:
+    """Draw for each name the share of its values at or below x."""
+    x_max = max((max(values) for values in curves.values() if values), default=1.0) or 1.0
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
+        ' font-size="11" fill="#333">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
+    ]
+    for step in range(TICKS + 1):
+        share = step / TICKS
+        x, y = _x(share * x_max, x_max), _y(share)
+        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{_y(0) + 16:.1f}" text-anchor="middle">{share * x_max:,.0f}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{escape(x_label)}</text>')
+    for number, (name, values) in enumerate(curves.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{_points(values, x_max)}"/>')
+        # High up on the left, where a cumulative curve seldom is.
+        x, y = LEFT + 10, TOP + 14 + 15 * number
+        parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{escape(name)}</text>')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([*parts, "</svg>"]) + "\n", "utf-8")
+
+
+def _points(values: Sequence[float], x_max: float) -> str:
+    ordered = sorted(values)
+    count = len(ordered)
+    picked = sorted({round(i * (count - 1) / (POINTS_MAX - 1)) for i in range(POINTS_MAX)}) if count else []
+    return " ".join(f"{_x(ordered[i], x_max):.1f},{_y((i + 1) / count):.1f}" for i in picked)
+
+
+def _x(value: float, x_max: float) -> float:
+    return LEFT + max(0.0, value) / x_max * (WIDTH - LEFT - RIGHT)
+
+
+def _y(share: float) -> float:
+    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
