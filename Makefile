@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 setup: $(STAMP) ## Make the environment in .venv
 
 .PHONY: demo
-demo: $(STAMP) ## Start everything here, fire a thousand jobs in one second, and show what happened (KEEP=1 leaves it running)
+demo: $(STAMP) ## Start everything here, fire jobs of every kind, kill a worker, and show what happened (KEEP=1 leaves it running)
 	$(BIN)/tocsin demo $(if $(KEEP),--keep)
 
 .PHONY: dev
