@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -10,3 +12,10 @@ def create_topics(bootstrap: str, partitions: dict[str, int]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, count, 1) for name, count in partitions.items()]).values():
         future.result()
+    wait_until_listed(admin, set(partitions))
+
+
+def wait_until_listed(admin: AdminClient, names: set[str]) -> None:
+    """Return when the brokers tell of topics; just after their creation they may not."""
+    while not names <= set(admin.list_topics(timeout=20).topics):
+        time.sleep(0.05)

@@ -141,8 +141,6 @@ def defined_part(job: dict[str, Any]) -> dict[str, Any]:
 def coming_times(job: dict[str, Any]) -> list[str]:
     """Return the next times of a recurring job, each by its zone's clock and with the zone's name; empty for others."""
     job_id = job.get("job_id")
-    if job_id is None and "H" in (job.get("schedule") or {}).get("cron", ""):
-        return []  # The id, which picks the times, is not made yet.
     try:
         definition = parse(defined_part(job))
         now = time.time_ns() // 1000

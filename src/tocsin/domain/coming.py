@@ -30,7 +30,7 @@ def coming(definition: JobDefinition, job_id: str, created_at: Micros, after: Mi
     Raises:
         CronError: the zone data of this process does not know the schedule's zone.
     """
-    plan = plan_of(plan_text(definition, job_id, created_at))
+    plan = plan_of(plan_text(definition, created_at))
     found: list[Micros] = []
     at = plan.next_after(after)
     while at is not None and len(found) < limit:

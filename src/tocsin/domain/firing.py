@@ -60,12 +60,11 @@ class FiringPlan:
         return self.recurrence.between(max(after, self.start_at - 1), upto, limit)
 
 
-def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str:
+def plan_text(definition: JobDefinition, created_at: Micros) -> str:
     """Return the text that ``plan_of`` reads; empty for a one-off with default policies.
 
     Args:
         definition: the job's.
-        job_id: hashed into schedules that ask for it.
         created_at: the anchor of an interval that names none, µs.
     """
     schedule = definition.schedule
@@ -76,8 +75,6 @@ def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str
             plan["dst"] = [schedule.dst.gap, schedule.dst.overlap]
         if schedule.start_at is not None:
             plan["start"] = schedule.start_at
-        if "H" in schedule.expression:
-            plan["job"] = job_id
     elif isinstance(schedule, Every):
         plan["every"] = micros_of(schedule.every_s)
         plan["anchor"] = schedule.anchor_at if schedule.anchor_at is not None else created_at
@@ -101,7 +98,7 @@ def plan_of(text: str) -> FiringPlan:
     recurrence: Recurrence | None = None
     if "cron" in plan:
         dst = DstPolicy(*plan["dst"]) if "dst" in plan else DstPolicy()
-        recurrence = compile_cron(plan["cron"], plan["tz"], dst, plan.get("job"))
+        recurrence = compile_cron(plan["cron"], plan["tz"], dst)
     elif "every" in plan:
         recurrence = EveryPlan(plan["every"], plan["anchor"])
     default = FiringPlan()

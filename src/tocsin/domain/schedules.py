@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 
 from tocsin.domain.fields import FieldReader
 from tocsin.domain.instants import LATEST, SECOND, Micros, format_rfc3339, parse_rfc3339
-from tocsin.domain.recurrence import CronError, DstPolicy, compile_cron
+from tocsin.domain.recurrence import CronError, DstPolicy, compile_cron, uses_job_id
 
 DELAY_S_MAX: Final = 3_200_000_000
 """A hundred years and a little."""
@@ -145,8 +145,12 @@ def _parse_cron(reader: FieldReader) -> Cron | None:
     dst = _parse_dst(reader)
     if expression is None or timezone is None or dst is None:
         return None
+    if uses_job_id(expression):
+        remedy = "write the minute and hour out"
+        reader.fault("cron", expression, "holds H, which is not supported yet: spreading jobs by their ids", remedy)
+        return None
     try:
-        compile_cron(expression, timezone, dst, job_id="checked without one")
+        compile_cron(expression, timezone, dst)
     except CronError as error:
         where = "" if error.position is None else f" (at character {error.position + 1})"
         reader.fault(error.field, reader.get(error.field), f"{error.problem}{where}", error.remedy)

@@ -20,7 +20,7 @@ class Actives:
         self._active = state.active
         self._by_job: dict[str, int] = {}
         self._by_holder: defaultdict[str, set[str]] = defaultdict(set)
-        self._timers: list[tuple[Micros, str]] = []
+        self._timers: list[tuple[Micros, str, str]] = []
         """A heap of when executions wake; what has changed since is skipped when it comes up."""
         for execution_id, one in self._active.items():
             self._index(execution_id, job_of(execution_id), one)
@@ -31,9 +31,12 @@ class Actives:
     def get(self, execution_id: str) -> Active | None:
         return self._active.get(execution_id)
 
-    def has_job(self, job_id: str) -> bool:
-        """Tell whether an execution of a job has not ended; one that waits for a retry counts."""
-        return job_id in self._by_job
+    def has_job_of(self, execution_id: str) -> bool:
+        """Tell whether an execution of the same job has not ended; one that waits for a retry counts.
+
+        A job that was deleted and created anew under its id is another job.
+        """
+        return job_of(execution_id) in self._by_job
 
     def put(self, execution_id: str, one: Active) -> None:
         """Add an execution, or replace what is known of it."""
@@ -61,15 +64,17 @@ class Actives:
     def due(self, now: Micros, phase: Phase, limit: int) -> list[str]:
         """Take out the executions of a phase that wake at or before now; others that are due stay for their turn."""
         found: list[str] = []
-        kept: list[tuple[Micros, str]] = []
+        taken: set[str] = set()
+        kept: list[tuple[Micros, str, str]] = []
         while len(found) < limit:
             self._drop_stale()
             if not self._timers or self._timers[0][0] > now:
                 break
             timer = heapq.heappop(self._timers)
-            if self._active[timer[1]].phase == phase:
+            if self._active[timer[1]].phase == phase and timer[1] not in taken:
                 found.append(timer[1])
-            else:
+                taken.add(timer[1])
+            elif timer[1] not in taken:
                 kept.append(timer)
         for timer in kept:
             heapq.heappush(self._timers, timer)
@@ -77,13 +82,14 @@ class Actives:
 
     def wake_again(self, execution_id: str) -> None:
         """Put an execution that ``due`` took out back."""
-        heapq.heappush(self._timers, (self._active[execution_id].wake_at, execution_id))
+        one = self._active[execution_id]
+        heapq.heappush(self._timers, (one.wake_at, execution_id, one.phase))
 
     def _drop_stale(self) -> None:
         while self._timers:
-            wake_at, execution_id = self._timers[0]
+            wake_at, execution_id, phase = self._timers[0]
             one = self._active.get(execution_id)
-            if one is not None and one.wake_at == wake_at and one.phase != Phase.QUEUED:
+            if one is not None and one.wake_at == wake_at and one.phase == phase:
                 return
             heapq.heappop(self._timers)
 
@@ -92,7 +98,7 @@ class Actives:
         if one.phase == Phase.LEASED and one.holder is not None:
             self._by_holder[one.holder].add(execution_id)
         if one.phase != Phase.QUEUED:
-            heapq.heappush(self._timers, (one.wake_at, execution_id))
+            heapq.heappush(self._timers, (one.wake_at, execution_id, one.phase))
 
     def _unindex(self, execution_id: str) -> None:
         one = self._active.get(execution_id)
@@ -111,5 +117,6 @@ class Actives:
 
 
 def job_of(execution_id: str) -> str:
-    """Return the job of an execution id that this shard made: no job id holds a dot."""
-    return execution_id.split(".", 1)[0]
+    """Return the part of an execution id that says which job: its id, which holds no dot, and its first version."""
+    job_id, version, _ = execution_id.split(".", 2)
+    return f"{job_id}.{version}"

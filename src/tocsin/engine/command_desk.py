@@ -14,9 +14,9 @@ from typing import Final
 
 from tocsin.domain import ids
 from tocsin.domain.commands import LATER_KINDS, Command, CommandKind, CommandOutcome, OutcomeDetail
-from tocsin.domain.definitions import parse_tenant
-from tocsin.domain.errors import Fault, InvalidInput, Undecodable
-from tocsin.domain.fields import shown
+from tocsin.domain.definitions import parse, parse_tenant, to_mapping
+from tocsin.domain.errors import CallerError, Fault, InvalidInput, Undecodable
+from tocsin.domain.fields import has_surrogate, shown
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import EARLIEST, LATEST, MILLISECOND, Micros
 from tocsin.domain.jobs import Job, JobState
@@ -31,6 +31,7 @@ from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, OUTCOMES, LogRecord, 
 LOOK_AHEAD: Final = 64
 """How many waiting commands are looked at for rows to read beforehand."""
 COMMAND_ID_CHARS_MAX: Final = 100
+REASON_CHARS_MAX: Final = 500
 FRESH_MS: Final = 600_000
 FRESH_IDS_MAX: Final = 100_000
 SHOWN_OUTCOME_CHARS: Final = 200
@@ -131,7 +132,9 @@ class CommandDesk:
         if job_id in self._reading:
             self._reading.discard(job_id)
             try:
-                self._rows[job_id] = None if snapshot is None else self._codec.decode_job(snapshot)
+                # What a row says is acknowledged, the deletes of the rows that it replaced included.
+                job = None if snapshot is None else self._codec.decode_job(snapshot)
+                self._rows[job_id] = None if job is None else replace(job, replaced=())
             except Undecodable:
                 # One damaged row must not stop the shard: its job is answered as unknown.
                 self._rows[job_id] = None
@@ -187,11 +190,15 @@ class CommandDesk:
             if command.kind not in CommandKind.__members__.values():
                 raise InvalidInput([_unknown_kind(command.kind)])
             tenant_id = parse_tenant(command.tenant_id)
+            _check_envelope(command)
             command_id = self._command_id(record, command)
             job_id = self._job_id(record, command, tenant_id)
+            owner = shard_of(job_id, self._state.shards)
+            if owner != self._state.shard and command.definition is not None:
+                # Passed on as it will be read: what is wrong with it is said here, and nothing is left out on the way.
+                command = replace(command, definition=to_mapping(parse(command.definition)))
         except InvalidInput as error:
             return Waiting(record, command, faults=error.faults)
-        owner = shard_of(job_id, self._state.shards)
         order = Order(
             command, command_id, tenant_id, job_id, ids.version_of(self._state.epoch, record.offset), record.timestamp
         )
@@ -260,10 +267,16 @@ class CommandDesk:
         elif one.order is None:
             self._reject(step, one, one.faults)
         else:
+            mark = step.mark()
             try:
                 self._answer(step, one, self._carry_out(step, one.order))
             except InvalidInput as error:
                 self._reject(step, one, error.faults)
+            except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError, CallerError) as error:
+                # No command may stop its shard: what was put into the step is taken back, and the record set aside.
+                step.back_to(mark)
+                problem = f"cannot be carried out: {type(error).__name__}: {error}"[:500]
+                self._reject(step, one, (Fault("", "the command", problem, "report this as a fault of tocsin"),))
 
     def _carry_out(self, step: Step, order: Order) -> Answer:
         job = self._outbox.job(order.job_id) or self._rows.get(order.job_id)
@@ -336,6 +349,17 @@ class CommandDesk:
         step.records.append(NewRecord(OUTCOMES, partition, command_id, self._codec.encode_outcome(outcome)))
         known_kind = command.kind in CommandKind.__members__.values()
         step.tally.commands.append((command.kind if known_kind else "unknown", answer.accepted))
+
+
+def _check_envelope(command: Command) -> None:
+    """Check the fields around a definition."""
+    partition, reason = command.reply_partition, command.reason
+    if partition is not None and not 0 <= partition < 2**31:
+        remedy = "give the partition of the outcomes topic that you read"
+        raise InvalidInput([Fault("reply_partition", shown(partition), "is no partition", remedy)])
+    if reason is not None and (len(reason) > REASON_CHARS_MAX or has_surrogate(reason)):
+        remedy = f"give at most {REASON_CHARS_MAX} characters of well-formed text"
+        raise InvalidInput([Fault("reason", shown(reason), f"is no reason of {len(reason)} characters", remedy)])
 
 
 def _cut(text: str | None) -> str | None:

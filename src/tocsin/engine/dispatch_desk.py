@@ -57,9 +57,13 @@ class DispatchDesk:
         self._lanes = lanes
         self._topics = {lane: executions(lane) for lane in lanes.partitions}
 
-    def admits(self, job_id: str, overlap: Overlap) -> bool:
-        """Tell whether an execution of a job may start now."""
-        return overlap is Overlap.ALLOW or not self._actives.has_job(job_id)
+    def admits(self, execution_id: str, overlap: Overlap) -> bool:
+        """Tell whether an execution may start now, by what its job has active."""
+        return overlap is Overlap.ALLOW or not self._actives.has_job_of(execution_id)
+
+    def is_active(self, execution_id: str) -> bool:
+        """Tell whether this very execution was dispatched and has not ended."""
+        return self._actives.get(execution_id) is not None
 
     def fault_of(self, entry: Entry) -> str | None:
         """Tell what keeps a row from being fired; None where it is sound. A damaged row must not stop its shard."""
@@ -67,13 +71,13 @@ class DispatchDesk:
             return f"its lane {entry.lane[:64]!r} is not one of this cluster's"
         if len(entry.execution) < SMALLEST_EXECUTION_BYTES:
             return "its execution is no record"
-        if entry.plan:
-            try:
-                plan_of(entry.plan)
-                self._codec.split_head(entry.execution)
-                parse_execution_id(entry.execution_id)
-            except (CronError, Undecodable, ValueError, TypeError, KeyError) as error:
-                return f"its schedule cannot be read: {type(error).__name__}: {error}"
+        try:
+            if self._codec.decode_head(entry.execution).execution_id != entry.execution_id:
+                return "its execution is another's"
+            plan_of(entry.plan)
+            parse_execution_id(entry.execution_id)
+        except (CronError, Undecodable, ValueError, TypeError, KeyError) as error:
+            return f"it cannot be read: {type(error).__name__}: {error}"
         return None
 
     def set_aside(self, step: Step, entry: Entry, fault: str) -> None:
@@ -139,7 +143,7 @@ class DispatchDesk:
 
     def _dispatch_again(self, step: Step, execution_id: str) -> None:
         waiting = self._actives.get(execution_id)
-        assert waiting is not None, "timers of ended executions are dropped"
+        assert waiting is not None and waiting.phase == Phase.WAITING, "stale timers are dropped"
         stamp = self._codec.stamp(waiting.next_attempt, step.number, waiting.next_losses)
         value = self._codec.restamp(waiting.execution, stamp)
         decoded = self._codec.decode_execution(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import Micros
@@ -61,6 +62,21 @@ class Step:
     inserts: list[Entry] = field(default_factory=list)
     deletes: list[EntryKey] = field(default_factory=list)
     job_rows: list[JobRow] = field(default_factory=list)
+
+    def mark(self) -> tuple[int, ...]:
+        """Return how much is in the step, for ``back_to``."""
+        return tuple(len(part) for part in self._parts())
+
+    def back_to(self, mark: tuple[int, ...]) -> None:
+        """Take out what was put in after a mark: a command that failed half way leaves nothing."""
+        for part, length in zip(self._parts(), mark, strict=True):
+            del part[length:]
+
+    def _parts(self) -> tuple[list[Any], ...]:
+        return (
+            self.records, self.jobs, self.dispatched, self.voids, self.snapshots,
+            self.inserts, self.deletes, self.job_rows,
+        )  # fmt: skip
 
     def writes(self) -> StoreWrites:
         """Return what is to be written to the store once the turn is committed."""

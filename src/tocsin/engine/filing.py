@@ -31,7 +31,7 @@ class Filing:
 
     def plan(self, job: Job) -> FiringPlan:
         """Return how a job recurs."""
-        return plan_of(plan_text(job.definition, job.job_id, job.created_at))
+        return plan_of(plan_text(job.definition, job.created_at))
 
     def late_or_on_time(self, job_id: str, version: int, scheduled_for: Micros) -> EntryKey:
         """Return the key of a one-off or first occurrence: at its time, or just past the cursor if that is decided."""
@@ -64,7 +64,7 @@ class Filing:
             job.tenant_id,
             lane_of(target.type),
             execution,
-            plan_text(job.definition, job.job_id, job.created_at),
+            plan_text(job.definition, job.created_at),
         )
 
     def file(self, step: Step, job: Job, former: Job | None = None) -> bytes:
@@ -73,14 +73,16 @@ class Filing:
         Returns:
             The encoded snapshot.
         """
+        # All that may fail comes before anything is put into the step.
         snapshot = self._codec.encode_job(job)
+        entry = self.entry_of(job, job.entry) if job.entry is not None else None
         step.jobs.append(NewRecord(JOBS, self._state.shard, job.job_id, snapshot))
         step.snapshots.append(job)
         step.deletes.extend(job.replaced)
         deleted = job.state is JobState.DELETED
         step.job_rows.append(JobRow(job.job_id, job.version, None if deleted else snapshot))
-        if job.entry is not None:
-            step.inserts.append(self.entry_of(job, job.entry))
+        if entry is not None:
+            step.inserts.append(entry)
         if former is not None:
             self._shadow(step, job, former)
         self._outbox.file(step.number, job)
@@ -114,6 +116,9 @@ class Filing:
         """Leave a void: rows, wheel entries, re-derived successors and names of an older version do not count."""
         present = self.present_key(former)
         until = present.place if present is not None else self._state.cursor
+        # What the former void shadowed must stay shadowed: this one takes its place.
+        older = self._state.voids.get(job.job_id)
+        until = max([until, *(key.place for key in job.replaced), *([older.until] if older else [])])
         void = Void(job.job_id, job.version, until)
         self._state.voids[job.job_id] = void
         self._state.named.pop(job.job_id, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Final
 
 from tocsin.domain import ids
 from tocsin.domain.commands import Command, OutcomeDetail
@@ -16,7 +15,6 @@ from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import AttemptHead
-from tocsin.domain.fields import shown
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import Delay, Manual, RunAt, one_off_at
@@ -25,8 +23,6 @@ from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
-
-REASON_CHARS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,8 @@ class JobCommands:
         job = self._next_version(order, former, definition=definition)
         same_schedule = definition.schedule == former.definition.schedule
         one_off = isinstance(definition.schedule, RunAt | Delay)
-        if one_off and self._has_fired(former) and not same_schedule:
+        was_one_off = isinstance(former.definition.schedule, RunAt | Delay)
+        if one_off and was_one_off and self._has_fired(former) and not same_schedule:
             remedy = "create another job"
             fault = Fault(
                 "definition.schedule", "another time", "the job has fired, and cannot be given another time", remedy
@@ -126,6 +123,11 @@ class JobCommands:
             )
         elif one_off:
             entry = self._first_key(job, order)
+            if entry is not None and entry.run_at != entry.scheduled_for:
+                remedy = "give a time to come, or trigger the job by hand"
+                raise InvalidInput(
+                    [Fault("schedule", "a time in the past", "is over, and an edit fires nothing", remedy)]
+                )
         else:
             entry = self._filing.next_key(job, order.at)
         return self._file(step, replace(job, entry=entry), former, OutcomeDetail.UPDATED)
@@ -133,9 +135,6 @@ class JobCommands:
     def pause(self, step: Step, order: Order, former: Job) -> Answer:
         """Stop a job's occurrences; what runs, and its retries, go on."""
         reason = order.command.reason
-        if reason is not None and len(reason) > REASON_CHARS_MAX:
-            remedy = f"give at most {REASON_CHARS_MAX} characters"
-            raise InvalidInput([Fault("reason", shown(reason), f"has {len(reason)} characters", remedy)])
         if former.state is JobState.PAUSED:
             return self._unchanged(former)
         pending = None
@@ -159,11 +158,14 @@ class JobCommands:
 
     def trigger(self, step: Step, order: Order, former: Job) -> Answer:
         """Run a job now, under its overlap policy."""
-        if not self._dispatches.admits(former.job_id, former.definition.overlap):
+        execution_id = ids.triggered_execution_id(former.job_id, former.created_version, order.at, order.command_id)
+        if self._dispatches.is_active(execution_id):
+            # The very command was sent twice.
+            return Answer(True, OutcomeDetail.TRIGGERED, former, self._codec.encode_job(former), execution_id)
+        if not self._dispatches.admits(execution_id, former.definition.overlap):
             remedy = "wait until it has ended, or set concurrency to allow"
             fault = Fault("concurrency", former.definition.overlap, "an execution of the job is active", remedy)
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
-        execution_id = ids.triggered_execution_id(former.job_id, former.created_version, order.at, order.command_id)
         head = AttemptHead(1, 0, 0, execution_id, former.job_id, former.tenant_id, former.version, order.at, order.at)
         target = former.definition.target
         execution = self._codec.encode_execution(head, target, former.definition.retry)

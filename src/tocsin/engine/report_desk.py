@@ -23,7 +23,7 @@ from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.retries import is_retryable, loss_delay, retry_delay, return_delay
 from tocsin.domain.shard_records import Active, Phase
-from tocsin.domain.targets import TIMEOUT_S_DEFAULT
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX
 from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
@@ -45,8 +45,12 @@ def bounded(report: AttemptReport) -> AttemptReport:
     if error is not None:
         message, name = error.message[:TEXT_CHARS_MAX], error.error_class[:64]
         error = AttemptError(name, message, error.status, error.retry_after_s)
+    timeout_s = report.timeout_s
+    if timeout_s is not None and not 0 < timeout_s <= TIMEOUT_S_MAX:
+        timeout_s = None
     return replace(
         report,
+        timeout_s=timeout_s,
         worker_id=report.worker_id[:200],
         error=error,
         result=report.result[:TEXT_CHARS_MAX] if report.result else None,

@@ -74,7 +74,9 @@ def _take_in(
         state.active[codec.decode_head(one.execution).execution_id] = one
     for void in voids:
         state.voids[void.job_id] = void
-        state.named.pop(void.job_id, None)
+        name = state.named.get(void.job_id)
+        if name is not None and name.version < void.version:
+            del state.named[void.job_id]
     for name in named:
         state.named[name.job_id] = name
 

@@ -102,6 +102,8 @@ class ShardEngine:
         self._limits = limits
         self._wheel = TimeWheel()
         self._outbox = Outbox()
+        self._stored_upto = state.successors_upto
+        """The successors of rows at or before it are in the store, and voids of such rows may be forgotten."""
         self._start = state.cursor
         """Rows at or before it fired under former owners; their successors are derived again as they are read."""
         self._horizon = Horizon(minute_of(min(state.successors_upto, state.cursor).run_at), limits.horizon)
@@ -212,7 +214,7 @@ class ShardEngine:
 
     def _take_completion(self, step: Step, completion: Completion) -> None:
         if isinstance(completion, BucketPage):
-            self._derive_again(completion.entries)
+            self._derive_again(entry for entry in completion.entries if entry[:3] > self._stored_upto)
             self._admit(completion.entries)
             if completion.last:
                 self._horizon.loaded(completion.minute)
@@ -304,7 +306,7 @@ class ShardEngine:
             self._dispatches.set_aside(step, entry, fault)
             return 0
         size = 0
-        if self._dispatches.admits(entry.job_id, plan_of(entry.plan).overlap):
+        if self._dispatches.admits(entry.execution_id, plan_of(entry.plan).overlap):
             size = self._dispatches.fire(
                 step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution
             )
@@ -332,7 +334,7 @@ class ShardEngine:
     def _watermarks(self, step: Step) -> None:
         """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""
         state = self.state
-        if not len(self._outbox) and not step.inserts and self._horizon.loaded_upto > self._start.run_at:
+        if not len(self._outbox) and not step.writes() and self._horizon.loaded_upto > self._start.run_at:
             state.successors_upto = max(state.successors_upto, state.cursor)
         if step.now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = step.now

@@ -378,3 +378,16 @@ def test_the_wait_grows_while_nothing_happens() -> None:
     assert waits[3] == 0
     assert waits[4:7] == sorted(waits[4:7])
     assert 0 < waits[4] < waits[-1] == world.limits.poll_wait_max_s
+
+
+def test_what_no_utf8_can_carry_in_an_answer_harms_neither_its_report_nor_others() -> None:
+    """A server's reason phrase in Latin-1 comes to us as halves of surrogate pairs."""
+    world = World()
+    world.dispatch("evil", "good")
+    worker = world.worker()
+    worker.steps()
+    worker.finish("evil", kind=ReportKind.FAILED, error=AttemptError("status", "500 \udcff", 500))
+    worker.finish("good")
+    worker.steps(3)
+    kinds = {report.head.job_id: report.kind for report in worker.reports}
+    assert kinds == {"evil": ReportKind.FAILED, "good": ReportKind.SUCCEEDED}

@@ -15,6 +15,7 @@ from tocsin.domain.recurrence.compiling import compile_cron
 from tocsin.domain.recurrence.errors import CronError
 from tocsin.domain.recurrence.every import EveryPlan
 from tocsin.domain.recurrence.occurrences import Recurrence
+from tocsin.domain.recurrence.parsing import uses_job_id
 from tocsin.domain.recurrence.plan import CronPlan, DstPolicy
 from tocsin.domain.recurrence.zones import TZDATA_VERSION, known_zone, require_zone, zone_names
 
@@ -28,5 +29,6 @@ __all__ = [
     "compile_cron",
     "known_zone",
     "require_zone",
+    "uses_job_id",
     "zone_names",
 ]

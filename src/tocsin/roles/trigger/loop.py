@@ -60,7 +60,6 @@ class Arrived:
     commands: list[LogRecord] = field(default_factory=list)
     reports: list[LogRecord] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
-    reports_seen: int = 0
 
 
 class TriggerLoop:
@@ -101,6 +100,7 @@ class TriggerLoop:
         """Steps whose turn was aborted; they are sent again, unchanged, before anything else is decided."""
         self._arrived: dict[int, Arrived] = {}
         self._reports_ends: dict[int, int] = {}
+        self._reports_seen: dict[int, int] = {}
         self._paused: set[int] = set()
         self._trimmed_at = clock.now()
         self._wait_s = 0.0
@@ -200,6 +200,7 @@ class TriggerLoop:
         self._unsent.pop(shard, None)
         self._arrived.pop(shard, None)
         self._reports_ends.pop(shard, None)
+        self._reports_seen.pop(shard, None)
         self._paused.discard(shard)
         self._store.forget(shard)
 
@@ -226,7 +227,8 @@ class TriggerLoop:
                 self._arrived.setdefault(record.partition, Arrived()).reports.append(record)
         for shard, offset in polled.reports_seen.items():
             if shard in self._engines:
-                self._arrived.setdefault(shard, Arrived()).reports_seen = offset
+                # Said once for each position, and asked for until a verdict is made.
+                self._reports_seen[shard] = max(self._reports_seen.get(shard, 0), offset)
 
     def _step_all(self) -> None:
         arrived, self._arrived = self._arrived, {}
@@ -245,7 +247,7 @@ class TriggerLoop:
                     arrived[shard].reports,
                     arrived[shard].completions,
                     self._reports_ends.pop(shard, None),
-                    arrived[shard].reports_seen,
+                    self._reports_seen.get(shard, 0),
                     silent,
                 ),
             )

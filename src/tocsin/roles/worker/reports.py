@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     AttemptError,
@@ -44,8 +46,8 @@ class Reporter:
             end.started_at,
             end.finished_at,
             execution.head.losses > 0,
-            end.error,
-            end.result,
+            _well_formed_error(end.error),
+            _well_formed(end.result),
         )
         return self._codec.encode_report(report)
 
@@ -141,3 +143,14 @@ def _head_of(codec: ExecutionCodec, key: bytes | None, value: bytes | None) -> A
         pass
     at = name.scheduled_for
     return AttemptHead(*numbers, 0, execution_id, name.job_id, tenant_id, name.created_version, at, at)
+
+
+def _well_formed(text: str | None) -> str | None:
+    """Return a text that any UTF-8 can carry: a target's bytes may have left halves of surrogate pairs in it."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def _well_formed_error(error: AttemptError | None) -> AttemptError | None:
+    if error is None:
+        return None
+    return replace(error, message=_well_formed(error.message) or "", error_class=_well_formed(error.error_class) or "")
