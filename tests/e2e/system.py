@@ -231,7 +231,12 @@ class System:
     def create_job(self, *, path: str = "/run", **fields: Any) -> str:
         """Create a one-off and return its id, whether the gateway knew the outcome already or not."""
         target = {"type": "http", "url": self.target.url + path}
-        answer = self.ask("POST", "/v1/jobs", {"target": target, **fields})
+        body = {"target": target, **fields}
+        answer = self.ask("POST", "/v1/jobs", body)
+        while answer.status == 503:
+            # It was certainly not logged, as on a machine that is too busy; a client asks again.
+            time.sleep(float(answer.headers.get("retry-after", 1)))
+            answer = self.ask("POST", "/v1/jobs", body)
         assert answer.status in (201, 202), answer
         return str(answer.body["job_id"])
 

@@ -49,6 +49,9 @@ class GuardedClock:
     def local(self) -> Micros:
         return self.broker.local(time.monotonic_ns() // 1000)
 
+    def is_known(self) -> bool:
+        return self.broker.is_known()
+
     def off_by(self) -> Micros | None:
         return self.broker.off_by()
 

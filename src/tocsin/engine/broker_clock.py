@@ -44,11 +44,16 @@ class BrokerClock:
         return self._base + monotonic
 
     def now(self, monotonic: Micros) -> Micros:
-        """Return the instant by which to decide; it never goes back."""
+        """Return the instant by which to decide; it never goes back once it is known to be good."""
         tightest = self._tightest()
-        held = min(0, tightest.low) if tightest is not None else 0
-        self._latest = max(self._latest, self.local(monotonic) + held)
+        if tightest is None:
+            return self.local(monotonic)
+        self._latest = max(self._latest, self.local(monotonic) + min(0, tightest.low))
         return self._latest
+
+    def is_known(self) -> bool:
+        """Tell whether the broker's time was seen: before that, nothing must be decided by this clock."""
+        return bool(self._skews)
 
     def observe(self, sent_at: Micros, appended_at: Micros, received_at: Micros) -> None:
         """One of our beats came back.

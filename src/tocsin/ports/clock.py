@@ -26,6 +26,10 @@ class TriggerClock(Protocol):
         """Return our own time, whatever the broker says."""
         ...
 
+    def is_known(self) -> bool:
+        """Tell whether the broker's time was seen; before that, nothing must be decided by this clock."""
+        ...
+
     def off_by(self) -> Micros | None:
         """Return by how much our clock is certainly off, where that is too much; else None."""
         ...

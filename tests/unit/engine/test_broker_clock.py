@@ -23,11 +23,10 @@ def test_is_never_ahead_of_the_broker_once_a_beat_came_back(ahead: int, beats: l
         monotonic += there
         appended = (clock.local(monotonic) - ahead) // MILLISECOND * MILLISECOND
         monotonic += back
-        before = clock.now(monotonic)
         clock.observe(sent, appended, clock.local(monotonic))
         now = clock.now(monotonic)
         assert now >= latest, "it never goes back"
-        assert now <= max(before, clock.local(monotonic) - max(0, ahead))
+        assert now <= max(latest, clock.local(monotonic) - max(0, ahead))
         latest = now
         monotonic += 5 * SECOND
         assert clock.now(monotonic) <= clock.local(monotonic) - max(0, ahead)
@@ -39,7 +38,11 @@ def test_is_never_ahead_of_the_broker_once_a_beat_came_back(ahead: int, beats: l
 def test_says_that_it_is_off_and_that_it_no_longer_is() -> None:
     clock = BrokerClock(WALL, 0)
     assert clock.off_by() is None
+    assert not clock.is_known(), "a clock that was never compared decides nothing"
+    assert clock.now(0) == WALL
     clock.observe(WALL, WALL - 3 * SECOND, WALL + 10)
+    assert clock.is_known()
+    assert clock.now(0) < WALL - 2 * SECOND, "what was said before the comparison binds nobody"
     assert (clock.off_by() or 0) > 2 * SECOND
     for _ in range(12):
         clock.observe(WALL, WALL, WALL + 10)

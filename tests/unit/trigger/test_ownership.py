@@ -190,3 +190,18 @@ def test_storm_of_rebalances(seed: int) -> None:
     assert nominal == sorted(nominal)
     for record, execution in zip(world.log.all(executions("default")), world.executions(), strict=True):
         assert record.timestamp >= execution.head.due_at
+
+
+def test_nothing_is_taken_over_before_the_clock_was_compared() -> None:
+    """A clock that is ahead would fire early in the moments before its first heartbeat comes back."""
+    world = World()
+    known = False
+    world.clock.is_known = lambda: known  # type: ignore[method-assign]
+    node = world.node()
+    node.log.assign([0, 1])
+    world.create(in_s=0)
+    _run(world, 5, node)
+    assert node.loop.engines == {} and world.fired() == []
+    known = True
+    _run(world, 2, node)
+    assert len(world.fired()) == 1

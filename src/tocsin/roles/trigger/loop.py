@@ -168,7 +168,7 @@ class TriggerLoop:
     def _take_over(self) -> None:
         """Restore the shards that came. A restore belongs to one assignment: it is done before the next poll."""
         new = sorted(self._owned - set(self._engines))
-        if not new or self._clock.now() < self._not_before:
+        if not new or not self._clock.is_known() or self._away or self._clock.now() < self._not_before:
             return
         restored = self._restore(new, self._owner)
         for shard, (engine, legacy) in restored.items():
