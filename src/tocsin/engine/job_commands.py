@@ -17,7 +17,7 @@ from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import AttemptHead
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.schedules import Delay, Manual, RunAt, one_off_at
+from tocsin.domain.schedules import Delay, RunAt, one_off_at
 from tocsin.engine.dispatch_desk import DispatchDesk, lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
@@ -227,8 +227,3 @@ def hash_of(definition: JobDefinition) -> str:
     """Return a hash that tells whether two bodies ask for the same job."""
     text = json.dumps(to_mapping(definition), sort_keys=True, ensure_ascii=False)
     return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def fires_by_itself(job: Job) -> bool:
-    """Tell whether a job has a schedule."""
-    return not isinstance(job.definition.schedule, Manual)
