@@ -45,6 +45,8 @@ class Command:
         definition: for a create or an update, the mapping that ``definitions.parse`` reads.
         if_version: the command takes effect only if the job has this version.
         reason: for a pause, why; kept with the job.
+        until: for a pause, the RFC 3339 time at which the job resumes by itself.
+        zone_data: for set_zone_data, the version that counts from now on.
         forwarded_from: set by an owner that passed the command on: ``<shard>/<offset>``.
     """
 
@@ -57,6 +59,8 @@ class Command:
     if_version: int | None = None
     reason: str | None = None
     forwarded_from: str | None = None
+    until: str | None = None
+    zone_data: str | None = None
 
 
 class OutcomeDetail(StrEnum):

@@ -15,6 +15,7 @@ class JobState(StrEnum):
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
+    FINISHED = "FINISHED"
     DELETED = "DELETED"
 
 
@@ -35,6 +36,8 @@ class Job:
         body_hash: of the definition that created the job; tells a repeated create from another one.
         paused_reason: why it is paused, where a reason was given.
         pending: for a paused one-off, the nominal time at which it would have fired, µs.
+        paused_until: of a paused job that resumes by itself, when, µs.
+        finished_at: of a job that has nothing left to do, since when, µs.
         replaced: keys of index rows that this version replaces and whose deletion is not acknowledged yet.
     """
 
@@ -51,6 +54,8 @@ class Job:
     body_hash: str | None = None
     paused_reason: str | None = None
     pending: Micros | None = None
+    paused_until: Micros | None = None
+    finished_at: Micros | None = None
 
     def next_run_at(self, now: Micros) -> Micros | None:
         """Return the nominal time of the next occurrence, or None when there is none to come."""

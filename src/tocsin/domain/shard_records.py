@@ -67,6 +67,27 @@ class Void(NamedTuple):
     """The last place at which a row that it shadows can stand; past it the void is needless."""
 
 
+class ParkedCommand(NamedTuple):
+    """A command that waits until the row of its job can be read."""
+
+    offset: int
+    """Of its record in the command log; what the command makes has the version of this offset."""
+    timestamp: Micros
+    value: bytes
+
+
+class WorkItem(NamedTuple):
+    """What takes longer than one turn, and how far it has come."""
+
+    id: str
+    """Unique in the shard; a later item under the same id replaces this one."""
+    kind: str
+    job_id: str | None
+    """The job that it concerns, where it is one."""
+    data: str
+    """What it needs to go on, as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardHeader:
     """The part of a shard's state that every delta carries whole.
@@ -111,6 +132,13 @@ class StateDelta:
     changed: tuple[Active, ...] = ()
     """Executions that were dispatched again, leased or set to wait."""
     named: tuple[NamedSuccessor, ...] = ()
+    parked: tuple[ParkedCommand, ...] = ()
+    unparked: tuple[int, ...] = ()
+    """Offsets of parked commands that were decided."""
+    work: tuple[WorkItem, ...] = ()
+    """Work items that were begun or went on."""
+    work_done: tuple[str, ...] = ()
+    """Ids of work items that are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +156,5 @@ class StateChunk:
     active: tuple[Active, ...] = ()
     voids: tuple[Void, ...] = ()
     named: tuple[NamedSuccessor, ...] = ()
+    parked: tuple[ParkedCommand, ...] = ()
+    work: tuple[WorkItem, ...] = ()

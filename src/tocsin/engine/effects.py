@@ -8,7 +8,7 @@ from typing import Any
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
-from tocsin.domain.shard_records import Active, NamedSuccessor, Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, ParkedCommand, Void, WorkItem
 from tocsin.ports.schedule_store import JobRow, StoreWrites
 from tocsin.ports.shard_log import NewRecord
 
@@ -58,6 +58,11 @@ class Step:
     ended: list[str] = field(default_factory=list)
     voids: list[Void] = field(default_factory=list)
     named: list[NamedSuccessor] = field(default_factory=list)
+    parked: list[ParkedCommand] = field(default_factory=list)
+    unparked: list[int] = field(default_factory=list)
+    work: list[WorkItem] = field(default_factory=list)
+    """Work items that were begun or went on; of those with one id the last counts."""
+    work_done: list[str] = field(default_factory=list)
     snapshots: list[Job] = field(default_factory=list)
     inserts: list[Entry] = field(default_factory=list)
     deletes: list[EntryKey] = field(default_factory=list)
@@ -75,7 +80,8 @@ class Step:
     def _parts(self) -> tuple[list[Any], ...]:
         return (
             self.records, self.jobs, self.dispatched, self.voids, self.snapshots,
-            self.inserts, self.deletes, self.job_rows,
+            self.inserts, self.deletes, self.job_rows, self.named, self.parked, self.unparked, self.work,
+            self.work_done,
         )  # fmt: skip
 
     def writes(self) -> StoreWrites:

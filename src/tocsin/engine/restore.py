@@ -49,11 +49,14 @@ def restore(shard: int, records: Mapping[str, bytes], codec: RestoreCodec) -> Sh
     state = ShardState(shard, header.epoch, header.shards, header.cursor)
     for chunk in snapshot:
         _take_in(state, codec, chunk.active, chunk.voids, chunk.named)
+        state.parked.update((command.offset, command) for command in chunk.parked)
+        state.work.update((item.id, item) for item in chunk.work)
     for delta in deltas:
         dispatched = [Active(execution, delta.at) for execution in delta.dispatched]
         _take_in(state, codec, [*dispatched, *delta.changed], delta.voids, delta.named)
         for execution_id in delta.ended:
             state.active.pop(execution_id, None)
+        _go_on(state, delta)
     state.adopt_header(header)
     state.number = deltas[-1].number if deltas else base
     if snapshot:
@@ -79,6 +82,16 @@ def _take_in(
             del state.named[void.job_id]
     for name in named:
         state.named[name.job_id] = name
+
+
+def _go_on(state: ShardState, delta: StateDelta) -> None:
+    """Follow what waits or takes long: what a turn began, and what it ended."""
+    state.parked.update((command.offset, command) for command in delta.parked)
+    for offset in delta.unparked:
+        state.parked.pop(offset, None)
+    state.work.update((item.id, item) for item in delta.work)
+    for work_id in delta.work_done:
+        state.work.pop(work_id, None)
 
 
 def _newest_complete(chunks: list[StateChunk]) -> list[StateChunk]:

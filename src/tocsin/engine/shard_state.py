@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Place
-from tocsin.domain.shard_records import Active, NamedSuccessor, ShardHeader, Void
+from tocsin.domain.shard_records import Active, NamedSuccessor, ParkedCommand, ShardHeader, Void, WorkItem
 
 
 @dataclass(slots=True)
@@ -19,6 +19,8 @@ class ShardState:
         active: executions dispatched and not ended, by execution id.
         voids: at most one a job, that of its newest version.
         named: at most one a job: its next row, where a ``now`` that does not come again chose it.
+        parked: commands that wait for their job's row, by offset, in log order.
+        work: what takes longer than one turn, by id, in the order in which it was begun.
         Others: see ``ShardHeader``.
     """
 
@@ -38,6 +40,8 @@ class ShardState:
     active: dict[str, Active] = field(default_factory=dict)
     voids: dict[str, Void] = field(default_factory=dict)
     named: dict[str, NamedSuccessor] = field(default_factory=dict)
+    parked: dict[int, ParkedCommand] = field(default_factory=dict)
+    work: dict[str, WorkItem] = field(default_factory=dict)
 
     def header(self) -> ShardHeader:
         """Return the part that is written whole with every delta and chunk."""

@@ -6,15 +6,28 @@ half the ring is used, and hurries as the rest runs out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tocsin.domain.errors import StateGap
-from tocsin.domain.shard_records import Active, NamedSuccessor, StateChunk, StateDelta, Void
+from tocsin.domain.shard_records import (
+    Active,
+    NamedSuccessor,
+    ParkedCommand,
+    ShardHeader,
+    StateChunk,
+    StateDelta,
+    Void,
+    WorkItem,
+)
 from tocsin.engine.effects import Step
 from tocsin.engine.ring import DELTA_RING, chunk_key, delta_key
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import StateCodec
 from tocsin.ports.shard_log import SHARD_STATE, NewRecord
+
+T = TypeVar("T")
 
 RECORD_OVERHEAD_BYTES = 16
 """What an item adds to a record beyond its own bytes, roughly."""
@@ -55,12 +68,16 @@ class SnapshotWriter:
         active = list(state.active.values())
         voids = tuple(state.voids.values())
         named = tuple(state.named.values())
+        parked = tuple(state.parked.values())
+        work = tuple(state.work.values())
         self._base = state.number
         self._slot = 1 - state.snapshot_slot
         # Bytes are counted as they are cut; this only has to be enough to set the pace.
         total = sum(len(one.execution) + RECORD_OVERHEAD_BYTES for one in active)
+        total += sum(len(one.value) + RECORD_OVERHEAD_BYTES for one in parked) + sum(len(one.data) for one in work)
         self._chunks_left = (total + 64 * (len(voids) + len(named))) // self._chunk_bytes + 2
-        self._chunks = self._cut(state, active, voids, named)
+        cutter = _Cutter(state.header(), state.number, self._chunk_bytes)
+        self._chunks = cutter.cut(active, voids, named, parked, work)
 
     def next_records(self, state: ShardState) -> list[NewRecord]:
         """Return the chunks to write with this turn; with the last, the state's newest snapshot is this one."""
@@ -79,26 +96,52 @@ class SnapshotWriter:
                 self._chunks = None
         return records
 
-    def _cut(
-        self, state: ShardState, active: list[Active], voids: tuple[Void, ...], named: tuple[NamedSuccessor, ...]
+
+class _Cutter:
+    """Cuts what a state holds into chunks of about ``chunk_bytes``."""
+
+    def __init__(self, header: ShardHeader, base: int, chunk_bytes: int) -> None:
+        self._header = header
+        self._base = base
+        self._chunk_bytes = chunk_bytes
+
+    def cut(
+        self,
+        active: Sequence[Active],
+        voids: Sequence[Void],
+        named: Sequence[NamedSuccessor],
+        parked: Sequence[ParkedCommand],
+        work: Sequence[WorkItem],
     ) -> Iterator[StateChunk]:
-        base, header, index = self._base, state.header(), 0
-        batch: list[Active] = []
+        base, header, index = self._base, self._header, 0
+        for batch in self._batches(active, lambda one: len(one.execution)):
+            yield StateChunk(base, index, header, active=batch)
+            index += 1
+        for held in self._batches(parked, lambda one: len(one.value)):
+            yield StateChunk(base, index, header, parked=held)
+            index += 1
+        for items in self._batches(work, lambda one: len(one.data)):
+            yield StateChunk(base, index, header, work=items)
+            index += 1
+        for shadows in self._batches(voids, lambda _: 256):
+            yield StateChunk(base, index, header, voids=shadows)
+            index += 1
+        for names in self._batches(named, lambda _: 256):
+            yield StateChunk(base, index, header, named=names)
+            index += 1
+        yield StateChunk(base, index, header, index + 1)
+
+    def _batches(self, items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[tuple[T, ...]]:
+        batch: list[T] = []
         size = 0
-        for one in active:
+        for one in items:
             batch.append(one)
-            size += len(one.execution) + RECORD_OVERHEAD_BYTES
+            size += size_of(one) + RECORD_OVERHEAD_BYTES
             if size >= self._chunk_bytes:
-                yield StateChunk(base, index, header, active=tuple(batch))
-                batch, size, index = [], 0, index + 1
-        voids_per_chunk = max(1, self._chunk_bytes // 256)
-        while len(voids) > voids_per_chunk:
-            yield StateChunk(base, index, header, voids=voids[:voids_per_chunk])
-            voids, index = voids[voids_per_chunk:], index + 1
-        while len(named) > voids_per_chunk:
-            yield StateChunk(base, index, header, named=named[:voids_per_chunk])
-            named, index = named[voids_per_chunk:], index + 1
-        yield StateChunk(base, index, header, index + 1, tuple(batch), voids, named)
+                yield tuple(batch)
+                batch, size = [], 0
+        if batch:
+            yield tuple(batch)
 
 
 def delta_records(
@@ -106,30 +149,68 @@ def delta_records(
 ) -> list[NewRecord]:
     """Return a turn's delta as records, in parts of about ``part_bytes``; ``state`` is already as after the turn."""
     changed = [one for execution_id, one in step.changed.items() if execution_id in state.active]
-    cuts: list[tuple[list[bytes], list[Active]]] = [([], [])]
+    work = {item.id: item for item in step.work}
+    parts: list[_Part] = [_Part()]
     size = sum(len(one) + RECORD_OVERHEAD_BYTES for one in step.ended) + 256 * (len(step.voids) + len(step.named))
-    items: list[bytes | Active] = [*step.dispatched, *changed]
+    items: list[bytes | Active | ParkedCommand | WorkItem] = [*step.dispatched, *changed, *step.parked, *work.values()]
     for one in items:
-        value = one.execution if isinstance(one, Active) else one
-        size += len(value) + RECORD_OVERHEAD_BYTES
-        if size > part_bytes and any(cuts[-1]):
-            cuts.append(([], []))
-            size = len(value)
-        if isinstance(one, Active):
-            cuts[-1][1].append(one)
-        else:
-            cuts[-1][0].append(one)
+        length = _length_of(one)
+        size += length + RECORD_OVERHEAD_BYTES
+        if size > part_bytes and parts[-1].filled:
+            parts.append(_Part())
+            size = length
+        parts[-1].add(one)
     header = state.header()
     records = []
-    for part, (dispatched, again) in enumerate(cuts):
-        rest: tuple[tuple[str, ...], tuple[Void, ...], tuple[NamedSuccessor, ...]] = ((), (), ())
-        if part == len(cuts) - 1:
-            # What ended comes last: an execution may have been dispatched and ended in one turn.
-            rest = (tuple(step.ended), tuple(step.voids), tuple(step.named))
-        ended, voids, named = rest
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
         delta = StateDelta(
-            state.number, part, len(cuts), step.now, header, tuple(dispatched), ended, voids, tuple(again), named
+            number=state.number,
+            part=number,
+            parts=len(parts),
+            at=step.now,
+            header=header,
+            dispatched=tuple(part.dispatched),
+            changed=tuple(part.changed),
+            parked=tuple(part.parked),
+            work=tuple(part.work),
+            # What ended comes last: an execution may have been dispatched and ended in one turn.
+            ended=tuple(step.ended) if last else (),
+            voids=tuple(step.voids) if last else (),
+            named=tuple(step.named) if last else (),
+            unparked=tuple(step.unparked) if last else (),
+            work_done=tuple(step.work_done) if last else (),
         )
-        key = delta_key(state.number, part, ring)
+        key = delta_key(state.number, number, ring)
         records.append(NewRecord(SHARD_STATE, state.shard, key, codec.encode_delta(delta)))
     return records
+
+
+@dataclass(slots=True)
+class _Part:
+    """One record's share of a delta."""
+
+    dispatched: list[bytes] = field(default_factory=list)
+    changed: list[Active] = field(default_factory=list)
+    parked: list[ParkedCommand] = field(default_factory=list)
+    work: list[WorkItem] = field(default_factory=list)
+    filled: bool = False
+
+    def add(self, one: bytes | Active | ParkedCommand | WorkItem) -> None:
+        self.filled = True
+        if isinstance(one, bytes):
+            self.dispatched.append(one)
+        elif isinstance(one, Active):
+            self.changed.append(one)
+        elif isinstance(one, ParkedCommand):
+            self.parked.append(one)
+        else:
+            self.work.append(one)
+
+
+def _length_of(one: bytes | Active | ParkedCommand | WorkItem) -> int:
+    if isinstance(one, bytes):
+        return len(one)
+    if isinstance(one, Active):
+        return len(one.execution)
+    return len(one.value) if isinstance(one, ParkedCommand) else len(one.data)

@@ -10,7 +10,7 @@ from tocsin.adapters.avro import AvroCodec
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import StateGap
 from tocsin.domain.executions import AttemptHead
-from tocsin.domain.shard_records import Active, Void
+from tocsin.domain.shard_records import Active, ParkedCommand, Void, WorkItem
 from tocsin.domain.targets import HttpTarget
 from tocsin.engine.effects import Step
 from tocsin.engine.restore import restore
@@ -31,7 +31,15 @@ class Writer:
         self.snapshots = SnapshotWriter(CODEC, chunk_bytes, RING)
         self.chunk_bytes = chunk_bytes
 
-    def turn(self, started: list[str], ended: list[str]) -> None:
+    def turn(
+        self,
+        started: list[str],
+        ended: list[str],
+        parked: tuple[ParkedCommand, ...] = (),
+        unparked: tuple[int, ...] = (),
+        work: tuple[WorkItem, ...] = (),
+        work_done: tuple[str, ...] = (),
+    ) -> None:
         state = self.state
         state.number += 1
         state.cursor = Place(state.number, "", 0)
@@ -47,7 +55,23 @@ class Writer:
         state.voids |= {void.job_id: void for void in voids}
         state.successors_upto = state.cursor
         state.forget_passed()
-        step = Step(state.number, state.number, dispatched=dispatched, ended=ended, voids=voids)
+        state.parked.update((one.offset, one) for one in parked)
+        state.work.update((item.id, item) for item in work)
+        for offset in unparked:
+            del state.parked[offset]
+        for work_id in work_done:
+            del state.work[work_id]
+        step = Step(
+            state.number,
+            state.number,
+            dispatched=dispatched,
+            ended=ended,
+            voids=voids,
+            parked=list(parked),
+            unparked=list(unparked),
+            work=list(work),
+            work_done=list(work_done),
+        )
         records = delta_records(CODEC, state, step, self.chunk_bytes, RING)
         if self.snapshots.due(state):
             self.snapshots.begin(state)
@@ -66,6 +90,23 @@ def test_restores_exactly_what_was_at_every_turn(seed: int) -> None:
         writer.turn(started, ended)
         restored = restore(0, writer.log, CODEC)
         assert restored == writer.state
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_parked_and_what_takes_long_comes_back_at_every_turn(seed: int) -> None:
+    chance, writer, offset = random.Random(seed), Writer(chunk_bytes=300), 0
+    for turn in range(60):
+        state = writer.state
+        parked = tuple(
+            ParkedCommand(offset + n, turn, bytes(chance.randrange(200))) for n in range(chance.randrange(4))
+        )
+        offset += len(parked)
+        unparked = tuple(at for at in state.parked if chance.random() < 0.3)
+        done = tuple(work_id for work_id in state.work if chance.random() < 0.2)
+        going = [item._replace(data=f'{{"turn":{turn}}}') for item in state.work.values() if item.id not in done]
+        work = (WorkItem(f"w{turn}", "catch_up", None, "{}"), *going[:3])
+        writer.turn([], [], parked, unparked, work, done)
+        assert restore(0, writer.log, CODEC) == state
 
 
 def test_the_log_stays_within_a_ring_and_two_snapshots() -> None:

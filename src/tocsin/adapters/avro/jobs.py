@@ -58,6 +58,8 @@ class AvroJobCodec:
                 "if_version": command.if_version,
                 "reason": command.reason,
                 "forwarded_from": command.forwarded_from,
+                "until": command.until,
+                "zone_data": command.zone_data,
             }
         )
 
@@ -110,6 +112,8 @@ class AvroJobCodec:
                 "body_hash": job.body_hash,
                 "paused_reason": job.paused_reason,
                 "pending": job.pending,
+                "paused_until": job.paused_until,
+                "finished_at": job.finished_at,
             }
         )
 
@@ -133,6 +137,8 @@ class AvroJobCodec:
             body_hash=record["body_hash"],
             paused_reason=record["paused_reason"],
             pending=record["pending"],
+            paused_until=record["paused_until"],
+            finished_at=record["finished_at"],
         )
 
     def _stored_definition(self, record: Mapping[str, Any]) -> JobDefinition:

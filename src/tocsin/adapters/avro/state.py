@@ -6,7 +6,16 @@ from typing import Any
 
 from tocsin.adapters.avro.schemas import record_type
 from tocsin.domain.entries import Place
-from tocsin.domain.shard_records import Active, NamedSuccessor, ShardHeader, StateChunk, StateDelta, Void
+from tocsin.domain.shard_records import (
+    Active,
+    NamedSuccessor,
+    ParkedCommand,
+    ShardHeader,
+    StateChunk,
+    StateDelta,
+    Void,
+    WorkItem,
+)
 
 
 def _header_to_avro(header: ShardHeader) -> dict[str, Any]:
@@ -62,6 +71,10 @@ class AvroStateCodec:
                 "voids": _voids_to_avro(delta.voids),
                 "changed": [active._asdict() for active in delta.changed],
                 "named": [successor._asdict() for successor in delta.named],
+                "parked": [command._asdict() for command in delta.parked],
+                "unparked": delta.unparked,
+                "work": [item._asdict() for item in delta.work],
+                "work_done": delta.work_done,
             }
         )
 
@@ -78,6 +91,10 @@ class AvroStateCodec:
             voids=_voids_from_avro(record["voids"]),
             changed=tuple(map(_active_from_avro, record["changed"])),
             named=_named_from_avro(record["named"]),
+            parked=tuple(ParkedCommand(**command) for command in record["parked"]),
+            unparked=tuple(record["unparked"]),
+            work=tuple(WorkItem(**item) for item in record["work"]),
+            work_done=tuple(record["work_done"]),
         )
 
     def encode_chunk(self, chunk: StateChunk) -> bytes:
@@ -90,6 +107,8 @@ class AvroStateCodec:
                 "active": [active._asdict() for active in chunk.active],
                 "voids": _voids_to_avro(chunk.voids),
                 "named": [successor._asdict() for successor in chunk.named],
+                "parked": [command._asdict() for command in chunk.parked],
+                "work": [item._asdict() for item in chunk.work],
             }
         )
 
@@ -103,4 +122,6 @@ class AvroStateCodec:
             active=tuple(map(_active_from_avro, record["active"])),
             voids=_voids_from_avro(record["voids"]),
             named=_named_from_avro(record["named"]),
+            parked=tuple(ParkedCommand(**command) for command in record["parked"]),
+            work=tuple(WorkItem(**item) for item in record["work"]),
         )
