@@ -35,6 +35,7 @@ def start(tmp_path: Path, **settings: str) -> subprocess.Popen[str]:
         "TOCSIN_CASSANDRA__CONTACT_POINTS": "127.0.0.1",
         "TOCSIN_CASSANDRA__PORT": "1",
         "TOCSIN_GATEWAY__PORT": "0",
+        "TOCSIN_GATEWAY__BODY_WAIT_S": "1",
         "TOCSIN_READY_FILE": str(tmp_path / "ready.json"),
         **settings,
     }
@@ -67,13 +68,15 @@ def call(method: str, url: str, body: bytes | None = None) -> tuple[int, dict[st
             return error.code, dict(error.headers), error.read()
 
 
-def announced(url: str, body_bytes: int) -> int:
+def announced(url: str, body_bytes: int, **headers: str) -> int:
     """Announce a body and send none of it: one that is refused may not be read, and its sender not be heard out."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)
     try:
         connection.putrequest("POST", "/v1/jobs")
         connection.putheader("Content-Type", "application/json")
         connection.putheader("Content-Length", str(body_bytes))
+        for name, value in headers.items():
+            connection.putheader(name, value)
         connection.endheaders()
         return connection.getresponse().status
     finally:
@@ -98,6 +101,8 @@ def test_it_serves_alone_says_what_is_missing_and_stops_when_asked(
     assert headers["content-type"] == "application/problem+json"
     assert call("POST", f"{url}/v1/jobs?validate_only=true", job)[0] == 200
     assert announced(url, 1_000_001) == 413
+    assert announced(url, 1_000_001, Expect="100-continue") == 413
+    assert announced(url, 10) == 408
     assert b"tocsin_request_seconds" in call("GET", ready["metrics_url"])[2]
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=PATIENCE_S)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 
 from tests.unit.gateway.house import MINIMAL, House, problem_of, visit
 
@@ -133,6 +134,40 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
 
     async def scene(client: httpx.AsyncClient) -> None:
         problem_of(await client.post("/v1/jobs", content=stuck(), headers=JSON), 408)
+
+    visit(house, scene)
+
+
+@pytest.mark.parametrize("ends", ["never", "cut off"])
+def test_a_body_that_is_announced_as_too_large_and_does_not_come_is_too_large(ends: str) -> None:
+    """Not too slow: trying again with more patience would not help."""
+    house = House(body_wait_s=0.05, body_bytes_max=1_000)
+
+    async def stuck() -> AsyncIterator[bytes]:
+        yield b"{"
+        if ends == "never":
+            await asyncio.sleep(3_600)
+        raise ClientDisconnect
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        headers = {**JSON, "Content-Length": "1001"}
+        answer = await client.post("/v1/jobs", content=stuck(), headers=headers)
+        problem_of(answer, 413)
+        assert answer.headers["connection"] == "close"
+
+    visit(house, scene)
+
+
+def test_who_asks_first_is_refused_at_once() -> None:
+    house = House(body_wait_s=3_600, body_bytes_max=1_000)
+
+    async def unasked() -> AsyncIterator[bytes]:
+        raise AssertionError("the body was asked for")
+        yield b""
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        headers = {**JSON, "Content-Length": "1001", "Expect": "100-continue"}
+        problem_of(await client.post("/v1/jobs", content=unasked(), headers=headers), 413)
 
     visit(house, scene)
 

@@ -40,11 +40,14 @@ TITLES: Final = {
 class Refusal(Exception):
     """A request that is answered with a problem of this status."""
 
-    def __init__(self, status: int, detail: str, faults: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self, status: int, detail: str, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.faults = tuple(faults)
+        self.headers = headers
 
 
 def not_supported_yet(what: str) -> Refusal:
@@ -66,7 +69,7 @@ def of_error(error: Exception) -> Json:
     """Return the problem that an error of any kind is."""
     match error:
         case Refusal():
-            return problem(error.status, error.detail, error.faults)
+            return problem(error.status, error.detail, error.faults, error.headers)
         case InvalidInput():
             return invalid(error.faults)
         case NotFound():

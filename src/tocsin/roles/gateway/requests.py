@@ -30,6 +30,7 @@ JOB_ID_REMEDY: Final = (
 )
 REFUSED_CONDITIONS: Final = ("If-None-Match", "If-Unmodified-Since")
 _VERSION_TAG: Final = re.compile(r'"([0-9]{1,19})"')
+_CLOSE: Final = {"Connection": "close"}
 DRAINED_BYTES_MAX: Final = 16_000_000
 """So much of a body that is too large is still read, and thrown away, before the refusal."""
 
@@ -193,9 +194,12 @@ async def json_body(request: Request, limits: GatewayLimits) -> Any:
 
 
 async def _bounded_body(request: Request, limits: GatewayLimits) -> bytes:
-    too_large = Refusal(413, f"the body may have at most {limits.body_bytes_max} bytes")
+    # The connection is closed: what still comes on it would be the rest of this body.
+    too_large = Refusal(413, f"the body may have at most {limits.body_bytes_max} bytes", headers=_CLOSE)
     announced = request.headers.get("content-length", "0")
     too_much = len(announced) > 18 or not announced.isdigit() or int(announced) > limits.body_bytes_max
+    if too_much and request.headers.get("expect", "").lower() == "100-continue":
+        raise too_large  # its sender asked first, and sends nothing before it has heard
     body, received = bytearray(), 0
     try:
         async with asyncio.timeout(limits.body_wait_s):
@@ -207,9 +211,11 @@ async def _bounded_body(request: Request, limits: GatewayLimits) -> bytes:
                 if not too_much:
                     body += chunk
     except TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {limits.body_wait_s:g} s") from None
+        if not too_much:
+            raise Refusal(408, f"the body did not arrive within {limits.body_wait_s:g} s", headers=_CLOSE) from None
     except ClientDisconnect:
-        raise Refusal(408, "the body did not arrive whole") from None
+        if not too_much:
+            raise Refusal(408, "the body did not arrive whole") from None
     if too_much:
         # Only now: most clients read no answer before they have sent everything, and would see a broken connection.
         raise too_large
