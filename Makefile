@@ -29,9 +29,11 @@ demo: $(STAMP) ## Start everything here, fire jobs of every kind, kill a worker,
 dev: $(STAMP) ## Start a development system in the foreground
 	$(BIN)/tocsin dev --echo
 
+# Two files of tests at a time, each side with a broker and a store of its own; the slow directories come first in the
+# alphabet, and the many small files of tests/unit fill up what is left. ARGS="-n 0 tests/unit/engine" runs that here.
 .PHONY: test
 test: $(STAMP) ## Run all tests, on a real broker and a real store (they are started and stopped here)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, types and the floor plan

@@ -8,10 +8,12 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from tests.kafka_topics import create_topics
 from tocsin.adapters.kafka.dispatch_log import KafkaDispatchLog, consumer_config
 from tocsin.adapters.memory.dispatch_log import MemoryDispatchLog, MemoryLane
+from tocsin.devcluster import Endpoints
 from tocsin.ports.dispatch_log import CommitOutcome, Delivery, DispatchLog, Mark, Start
 
 PARTITIONS = 4
@@ -240,13 +242,17 @@ def test_a_pause_does_not_outlive_its_assignment(lane: LaneUnderTest, join: Call
     member.log.pause(range(PARTITIONS))
     other = join()
     poll_until(lambda: len(other.owned) == PARTITIONS // 2, member, other)
+    been_away = set(other.owned)
     other.log.close()
     poll_until(lambda: len(member.owned) == PARTITIONS, member)
     for partition in range(PARTITIONS):
         lane.write(partition, bytes([partition]))
     poll_until(lambda: len(member.got) == PARTITIONS // 2, member)
-    member.log.resume({0, 1, 2, 3} - {d.partition for d in member.got})
+    assert {d.partition for d in member.got} == been_away
+    kept = {0, 1, 2, 3} - been_away
+    member.log.resume(kept)
     poll_until(lambda: len(member.got) == PARTITIONS, member)
+    assert {d.partition for d in member.got[PARTITIONS // 2 :]} == kept
 
 
 def test_rejoining_revokes_everything_and_starts_from_what_was_committed(
@@ -261,6 +267,31 @@ def test_rejoining_revokes_everything_and_starts_from_what_was_committed(
     poll_until(lambda: len(member.got) == 3, member)
     assert member.values == [b"a", b"b", b"b"]
     assert member.owned[0].metadata == "m"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_a_member_that_leaves_while_its_first_assignment_comes_does_so_in_peace(
+    cluster: Endpoints, unique: str, protocol: str
+) -> None:
+    """It never polled, so the assignment is handed to it inside the close, where the group answers nothing any more."""
+    lane = OnKafka(cluster.kafka_bootstrap, unique, protocol)
+    member = Member(lane.member())
+    admin = AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
+    until = time.monotonic() + 60
+    while not assigned_of(admin, f"{unique}.lane.group"):
+        assert time.monotonic() < until, "the group gives it nothing"
+        time.sleep(0.1)
+    time.sleep(1)  # the group's answer is on its way
+    member.log.close()
+    assert member.owned == {}
+    assert "assigned" not in member.events
+
+
+def assigned_of(admin: AdminClient, group: str) -> int:
+    """Return how many partitions the brokers say that the members of a group have."""
+    found = admin.describe_consumer_groups([group])[group].result()
+    return sum(len(member.assignment.topic_partitions) for member in found.members)
 
 
 def test_committing_nothing_is_accepted(join: Callable[[], Member]) -> None:

@@ -405,6 +405,11 @@ def test_a_large_mixed_write_is_filed_whole(views: Views) -> None:
     assert views.read_run(big.event.head.execution_id)[0].result == "x" * 60_000
 
 
-def test_an_empty_write_and_a_ping_do_nothing(views: Views) -> None:
+def test_an_empty_write_changes_nothing_and_a_ping_is_answered(views: Views) -> None:
+    tenant, one = new_id("tenant"), head(new_id())
+    views.writer.write([job(tenant, one.job_id)], [dispatch(one)], [])
+    before = (views.all_jobs(tenant, 10), views.read_run(one.execution_id))
     views.writer.write([], [], [])
-    asyncio.run(views.reader.ping())
+    assert asyncio.run(views.reader.ping()) is None
+    assert (views.all_jobs(tenant, 10), views.read_run(one.execution_id)) == before
+    assert len(before[0]) == len(before[1]) == 1

@@ -6,7 +6,7 @@ from io import BytesIO
 
 import fastavro
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tocsin.adapters.avro import AvroCodec
@@ -16,7 +16,7 @@ from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.definitions import parse, to_mapping
 from tocsin.domain.entries import EntryKey, Place
 from tocsin.domain.errors import Fault, Undecodable
-from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, ExecutionEvent
+from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.fleet import DeadLetter, Heartbeat
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import Active, ShardHeader, StateChunk, StateDelta, Void
@@ -123,19 +123,24 @@ def test_garbage_is_undecodable_and_nothing_else(decode, garbage) -> None:  # ty
 
 
 @pytest.mark.parametrize(
-    ("name", "decode"),
+    ("name", "decode", "kind"),
     [
-        ("JobCommand", CODEC.decode_command),
-        ("AttemptReport", CODEC.decode_report),
-        ("Execution", CODEC.decode_execution),
+        ("JobCommand", CODEC.decode_command, Command),
+        ("AttemptReport", CODEC.decode_report, AttemptReport),
+        ("Execution", CODEC.decode_execution, Execution),
     ],
 )
 @given(body=st.binary(max_size=200))
-def test_a_right_fingerprint_before_garbage_is_no_trap(name: str, decode, body: bytes) -> None:  # type: ignore[no-untyped-def]
+@example(body=b"")
+@example(body=b"\xff" * 200)
+def test_a_right_fingerprint_before_garbage_is_no_trap(name: str, decode, kind: type, body: bytes) -> None:  # type: ignore[no-untyped-def]
+    """It may read as a record by chance; else it is undecodable, as nothing at all and endless numbers surely are."""
     try:
-        decode(record_type(name).prefix + body)
+        decoded = decode(record_type(name).prefix + body)
     except Undecodable:
         return
+    assert isinstance(decoded, kind)
+    assert body not in (b"", b"\xff" * 200)
 
 
 def test_cut_off_records_are_undecodable() -> None:

@@ -133,9 +133,11 @@ def test_while_the_store_fails_one_request_at_a_time_is_the_probe(bench: Bench) 
     bench.connection.sent[1].fail()
     bench.sent(3)
     bench.stays_at(3, for_s=0.3)
+    probe = bench.names()[2]
     bench.connection.sent[2].succeed()
-    bench.sent(5)
+    assert probe not in bench.sent(5)[3:]
     bench.stays_at(5)
+    assert bench.done == [probe]
 
 
 def test_a_refused_request_holds_up_nobody_is_told_of_and_asked_again_by_itself(bench: Bench) -> None:
@@ -176,9 +178,12 @@ def test_a_refusal_neither_ends_nor_prolongs_an_outage(bench: Bench) -> None:
     for name in ("b", "c"):
         bench.submit(name)
     bench.sent(3)
-    bench.stays_at(3)
+    bench.stays_at(3)  # One probe: the outage is not over.
+    probe = bench.names()[2]
+    assert probe != "refused"
     bench.connection.sent[2].succeed()
-    bench.sent(5)
+    assert len(set(bench.sent(5)[3:])) == 2  # Two at once: it is over, and the refused one did not prolong it.
+    assert bench.done == [probe]
 
 
 def test_whoever_asked_may_settle_a_refusal(bench: Bench) -> None:

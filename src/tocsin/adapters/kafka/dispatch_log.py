@@ -107,6 +107,9 @@ class KafkaDispatchLog:
         self._paused: set[int] = set()
         self._gone: set[int] = set()
         """Partitions that were revoked or lost since the current poll began."""
+        self._closing = False
+        self._untold: set[int] = set()
+        """Partitions that came only while this member was leaving: nobody was told of them."""
 
     def join(self, listener: AssignmentListener) -> None:
         self._listener = listener
@@ -186,9 +189,13 @@ class KafkaDispatchLog:
 
     def close(self) -> None:
         if self._consumer is not None:
-            consumer = self._consumer
-            consumer.close()  # revokes, which calls the listener, and leaves the group
-            self._consumer = None
+            self._closing = True
+            try:
+                self._consumer.close()  # revokes, which calls the listener, and leaves the group
+            finally:
+                self._closing = False
+                self._consumer = None
+                self._untold.clear()
 
     # For lanes that settle in transactions
 
@@ -215,6 +222,11 @@ class KafkaDispatchLog:
     # Callbacks, called by librdkafka inside poll and close
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._closing:
+            # An assignment that was under way. The group answers no question of a member that leaves, so asking for
+            # what was committed would hold the close up for a minute, and fail it.
+            self._untold.update(partition.partition for partition in partitions)
+            return
         starts = self._committed(consumer, [partition.partition for partition in partitions])
         places = [
             TopicPartition(self._topic, start.partition, OFFSET_BEGINNING if start.offset is None else start.offset)
@@ -250,12 +262,18 @@ class KafkaDispatchLog:
             time.sleep(0.1)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._gone.update(partition.partition for partition in partitions)
-        self._tell(lambda listener: listener.revoked([partition.partition for partition in partitions]))
+        known = self._gone_of(partitions)
+        self._tell(lambda listener: listener.revoked(known))
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._gone.update(partition.partition for partition in partitions)
-        self._tell(lambda listener: listener.lost([partition.partition for partition in partitions]))
+        known = self._gone_of(partitions)
+        self._tell(lambda listener: listener.lost(known))
+
+    def _gone_of(self, partitions: list[TopicPartition]) -> list[int]:
+        """Remember that partitions go, and return those of them that the listener was told of."""
+        gone = [partition.partition for partition in partitions]
+        self._gone.update(gone)
+        return [partition for partition in gone if partition not in self._untold]
 
     def _tell(self, what: Callable[[AssignmentListener], None]) -> None:
         assert self._listener is not None
