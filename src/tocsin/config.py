@@ -97,6 +97,10 @@ class TriggerSettings(BaseModel):
     unwritten_turns_max: int = Field(
         500, ge=1, description="turns whose index writes are not acknowledged, before commands wait"
     )
+    work_portions_per_turn_max: int = Field(
+        500, ge=1, description="portions of work longer than a turn (such as missed executions) of one shard"
+    )
+    work_bytes_per_turn_max: int = Field(4_000_000, ge=1)
     delta_bytes_max: int = Field(
         512_000, ge=10_000, description="a larger delta is written in parts; also a snapshot's chunk"
     )

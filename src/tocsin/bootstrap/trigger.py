@@ -179,6 +179,8 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         command_bytes_max=trigger.command_bytes_per_turn_max,
         unwritten_turns_max=trigger.unwritten_turns_max,
         unwritten_bytes_max=trigger.unwritten_bytes_max,
+        work_portions_max=trigger.work_portions_per_turn_max,
+        work_bytes_max=trigger.work_bytes_per_turn_max,
         delta_bytes_max=trigger.delta_bytes_max,
         cursor_persist_s=trigger.cursor_persist_s,
         horizon=HorizonLimits(trigger.preload_minutes, trigger.preload_lead_s, trigger.bucket_reads_max),

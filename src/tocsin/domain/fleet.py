@@ -30,7 +30,8 @@ class DeadLetter:
     """Something that could not be served, kept with all that is needed to look into it.
 
     Attributes:
-        kind: ``record`` (could not be read or was invalid) or ``execution`` (its attempts are used up).
+        kind: ``record`` (could not be read or was invalid), ``entry`` (a damaged row), ``work`` (an item that cannot
+            go on) or ``execution`` (its attempts are used up).
         reason: one line for a person.
         at: the owner's clock, µs.
         topic, partition, offset: where the record stands in the log.

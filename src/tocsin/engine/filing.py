@@ -16,6 +16,7 @@ from tocsin.engine.dispatch_desk import lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.work import Work
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import JobRow
 from tocsin.ports.shard_log import JOBS, NewRecord
@@ -24,9 +25,10 @@ from tocsin.ports.shard_log import JOBS, NewRecord
 class Filing:
     """Files for one shard."""
 
-    def __init__(self, state: ShardState, outbox: Outbox, codec: RecordCodec) -> None:
+    def __init__(self, state: ShardState, outbox: Outbox, work: Work, codec: RecordCodec) -> None:
         self._state = state
         self._outbox = outbox
+        self._work = work
         self._codec = codec
 
     def plan(self, job: Job) -> FiringPlan:
@@ -85,6 +87,7 @@ class Filing:
             step.inserts.append(entry)
         if former is not None:
             self._shadow(step, job, former)
+            self._work.job_changed(step, job)
         self._outbox.file(step.number, job)
         return snapshot
 

@@ -14,7 +14,7 @@ from tocsin.domain.entries import Entry, Place
 from tocsin.domain.firing import plan_of
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
-from tocsin.engine.actives import Actives
+from tocsin.engine.actives import Actives, job_of
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step
@@ -29,6 +29,7 @@ from tocsin.engine.snapshots import SnapshotWriter, delta_records
 from tocsin.engine.successors import Successors
 from tocsin.engine.time_wheel import TimeWheel
 from tocsin.engine.verdicts import Verdicts
+from tocsin.engine.work import Room, Work
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
 from tocsin.ports.shard_log import JOBS, LogRecord, NewRecord, ShardTurn
@@ -47,6 +48,7 @@ class EngineLimits:
         commands_max, command_bytes_max: commands decided in one step, and their bytes.
         unwritten_turns_max, unwritten_bytes_max: with so many turns, or so many bytes of rows, unacknowledged by the
             store, commands wait.
+        work_portions_max, work_bytes_max: what work items do in one step, and its bytes.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
@@ -59,6 +61,8 @@ class EngineLimits:
     command_bytes_max: int = 8_000_000
     unwritten_turns_max: int = 500
     unwritten_bytes_max: int = 64_000_000
+    work_portions_max: int = 500
+    work_bytes_max: int = 4_000_000
     delta_bytes_max: int = 512_000
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
@@ -109,7 +113,8 @@ class ShardEngine:
         self._horizon = Horizon(minute_of(min(state.successors_upto, state.cursor).run_at), limits.horizon)
         self._actives = Actives(state)
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
-        self._filing = Filing(state, self._outbox, codec)
+        self._work = Work(state, codec)
+        self._filing = Filing(state, self._outbox, self._work, codec)
         job_commands = JobCommands(state, self._filing, self._dispatches, codec)
         self._commands = CommandDesk(state, self._outbox, job_commands, codec, outcome_partitions)
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec)
@@ -143,6 +148,7 @@ class ShardEngine:
         """Return when the shard has something to do if nothing arrives."""
         persist = self._last_delta_at + int(self._limits.cursor_persist_s * SECOND)
         wakes = [persist, minute_of(now) * MINUTE + MINUTE, self._wheel.next_due(), self._actives.next_wake()]
+        wakes.append(self._work.next_wake())
         return max(now, min(wake for wake in wakes if wake is not None))
 
     def adopt_jobs(self, snapshots: Sequence[tuple[Job, bytes]], jobs_end: int) -> StoreWrites:
@@ -192,6 +198,7 @@ class ShardEngine:
         self._verdicts.decide(step, arrivals.reports_end, arrivals.reports_seen, arrivals.silent)
         self._look_ahead(step)
         self._fire(step)
+        self._go_on(step)
         self._watermarks(step)
         if step.turn or now >= self._last_delta_at + int(self._limits.cursor_persist_s * SECOND):
             self._close_turn(step)
@@ -330,6 +337,13 @@ class ShardEngine:
             step.inserts.append(following.entry)
             if self._horizon.has_begun(minute_of(following.entry.run_at)):
                 self._wheel.add([following.entry])
+
+    def _go_on(self, step: Step) -> None:
+        """Give work items their share, after what is due in time."""
+        if self._work.awaits:
+            for execution_id in step.ended:
+                self._work.wake(job_of(execution_id))
+        self._work.go_on(step, Room(self._limits.work_portions_max, self._limits.work_bytes_max))
 
     def _watermarks(self, step: Step) -> None:
         """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""
