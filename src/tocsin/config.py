@@ -31,7 +31,11 @@ class CassandraSettings(BaseModel):
     port: int = 9042
     keyspace: str = "tocsin"
     local_datacenter: str | None = Field(None, description="None: that of the first contact point")
-    replication_factor: int = Field(1, description="only for a keyspace that `tocsin schema migrate` creates")
+    replication_factor: int | None = Field(
+        None,
+        ge=1,
+        description="only for a keyspace that `tocsin schema migrate` creates; None: 3, or 1 where there are fewer nodes",
+    )
     request_timeout_s: float = 10.0
     username: str | None = Field(None, description="None: the store asks for no credentials")
     password: SecretStr | None = None
@@ -67,7 +71,12 @@ class ClusterSettings(BaseModel):
     shards: int = Field(8, ge=1, le=4096)
     outcome_partitions: int = Field(1, ge=1)
     lane_partitions: int = Field(16, ge=1)
-    replication_factor: int = Field(1, ge=1, description="of topics; with 3 or more, two replicas must be in sync")
+    replication_factor: int | None = Field(
+        None,
+        ge=1,
+        description="of topics that are created; None: 3, 1 where there is one broker, and refused where there are two. "
+        "With 3 or more, two replicas must be in sync",
+    )
 
 
 class LaneSettings(BaseModel):

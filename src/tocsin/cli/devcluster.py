@@ -30,11 +30,17 @@ _DATA_DIR_DEFAULT = Path(".tocsin")
 def up(
     data_dir: DataDir = _DATA_DIR_DEFAULT,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop all data first.")] = False,
+    brokers: Annotated[
+        int | None, typer.Option(help="Kafka brokers; as many as the data are for, or 1.", show_default=False)
+    ] = None,
+    stores: Annotated[
+        int | None, typer.Option(help="Cassandra nodes; as many as the data are for, or 1.", show_default=False)
+    ] = None,
 ) -> None:
     """Start Kafka and Cassandra, wait until they answer, and print where."""
     progress = RichProgress(_console)
     try:
-        endpoints = DevCluster(data_dir).up(fresh=fresh, report=progress)
+        endpoints = DevCluster(data_dir, brokers=brokers, stores=stores).up(fresh=fresh, report=progress)
     except DevClusterError as error:
         _fail(error)
     finally:

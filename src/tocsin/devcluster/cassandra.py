@@ -1,12 +1,20 @@
 """A Cassandra node: its settings, its Java options, its sign of life."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from tocsin.devcluster.node import LOOPBACK, NotAnsweringError, Ports, Runtime, argument_file, class_path_argument
+from tocsin.devcluster.node import (
+    LOOPBACK,
+    AllPorts,
+    NotAnsweringError,
+    Ports,
+    Runtime,
+    argument_file,
+    class_path_argument,
+)
 from tocsin.devcluster.versions import CASSANDRA_COORDINATES
 
 CLUSTER_NAME = "tocsin-dev"
@@ -16,13 +24,29 @@ HEAP = ("-Xss256k", "-Xms512m", "-Xmx768m")
 
 @dataclass
 class CassandraNode:
-    """The only node of a one-node cluster, its own seed."""
+    """One node of a ring whose first is the seed of all; each has an address of its own, and they share ports."""
 
     name: str
     directory: Path
+    number: int = 1
+    size: int = 1
     coordinates: Sequence[str] = CASSANDRA_COORDINATES
     port_names: Sequence[str] = ("client", "storage", "jmx")
     started_line: str = "Startup complete"
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.{self.number}"
+
+    def same_ports(self) -> Mapping[str, str]:
+        return {} if self.number == 1 else {"client": self._nth(1), "storage": self._nth(1)}
+
+    def must_wait_for(self) -> str | None:
+        # Two nodes that join a ring at once may choose the same place in it.
+        return None if self.number == 1 else self._nth(self.number - 1)
+
+    def _nth(self, number: int) -> str:
+        return f"{self.name.rpartition('-')[0]}-{number}"
 
     @property
     def data(self) -> Path:
@@ -32,11 +56,11 @@ class CassandraNode:
     def settings_file(self) -> Path:
         return self.directory / "cassandra.yaml"
 
-    def prepare(self, ports: Ports, runtime: Runtime) -> None:
+    def prepare(self, ports: AllPorts, runtime: Runtime) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
         self.settings_file.write_text(yaml.safe_dump(self.settings(ports), sort_keys=False), "utf-8")
         self._logback_file.write_text(LOGBACK, "utf-8")
-        self._jvm_file.write_text(argument_file(self.jvm_options(runtime, ports)), "utf-8")
+        self._jvm_file.write_text(argument_file(self.jvm_options(runtime, ports[self.name])), "utf-8")
 
     def arguments(self, runtime: Runtime, ports: Ports) -> Sequence[str]:
         return [f"@{self._jvm_file}", "org.apache.cassandra.service.CassandraDaemon"]
@@ -45,9 +69,9 @@ class CassandraNode:
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
         from cassandra.policies import WhiteListRoundRobinPolicy
 
-        profile = ExecutionProfile(WhiteListRoundRobinPolicy([LOOPBACK]), request_timeout=PROBE_TIMEOUT_S)
+        profile = ExecutionProfile(WhiteListRoundRobinPolicy([self.host]), request_timeout=PROBE_TIMEOUT_S)
         cluster = Cluster(
-            [LOOPBACK],
+            [self.host],
             port=ports["client"],
             connect_timeout=PROBE_TIMEOUT_S,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
@@ -60,9 +84,10 @@ class CassandraNode:
         finally:
             cluster.shutdown()
 
-    def settings(self, ports: Ports) -> dict[str, object]:
+    def settings(self, ports: AllPorts) -> dict[str, object]:
         """Return the contents of cassandra.yaml."""
-        seeds = [{"seeds": f"{LOOPBACK}:{ports['storage']}"}]
+        own = ports[self.name]
+        seeds = [{"seeds": f"{LOOPBACK}:{ports[self._nth(1)]['storage']}"}]
         return {
             "cluster_name": CLUSTER_NAME,
             "num_tokens": 1,
@@ -75,10 +100,10 @@ class CassandraNode:
             "hints_directory": str(self.data / "hints"),
             "saved_caches_directory": str(self.data / "saved_caches"),
             "seed_provider": [{"class_name": "org.apache.cassandra.locator.SimpleSeedProvider", "parameters": seeds}],
-            "listen_address": LOOPBACK,
-            "rpc_address": LOOPBACK,
-            "storage_port": ports["storage"],
-            "native_transport_port": ports["client"],
+            "listen_address": self.host,
+            "rpc_address": self.host,
+            "storage_port": own["storage"],
+            "native_transport_port": own["client"],
             "start_native_transport": True,
             "endpoint_snitch": "SimpleSnitch",
             "auto_snapshot": False,
@@ -106,8 +131,9 @@ class CassandraNode:
             "-Dcassandra-foreground=yes",
             f"-Dcassandra.jmx.local.port={ports['jmx']}",
             f"-Dlogback.configurationFile={self._logback_file}",
-            # A ring of one has nobody to wait for.
-            "-Dcassandra.ring_delay_ms=100",
+            # A ring of one has nobody to wait for; in a larger one it is also how long the seed may take to answer.
+            f"-Dcassandra.ring_delay_ms={100 if self.size == 1 else 5000}",
+            "-Dcassandra.consistent.rangemovement=false",
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-cp",
             class_path_argument(runtime.class_path),

@@ -19,6 +19,8 @@ from tocsin.devcluster.progress import ProgressReporter, as_reporter
 from tocsin.devcluster.start import Starter
 from tocsin.devcluster.state import StateFile
 
+NODES_MAX = 9
+
 
 @dataclass(frozen=True)
 class NodeStatus:
@@ -38,18 +40,26 @@ class NodeStatus:
 class DevCluster:
     """Kafka and Cassandra on loopback, all of whose files are in one directory."""
 
-    def __init__(self, data_dir: Path, *, brokers: int = 1, stores: int = 1) -> None:
-        if (brokers, stores) != (1, 1):
-            raise DevClusterError(
-                f"{brokers} brokers and {stores} stores were asked for, but only one of each is supported yet",
-                remedy="use brokers=1, stores=1",
-            )
+    def __init__(self, data_dir: Path, *, brokers: int | None = None, stores: int | None = None) -> None:
+        """Look at a directory; nothing is started yet.
+
+        Args:
+            data_dir: where everything of the cluster lies.
+            brokers, stores: how many of each, NODES_MAX at most; None: as many as the directory was laid out for,
+                or one.
+        """
         self._dir = data_dir.expanduser().resolve()
         self._logs = self._dir / "logs"
         self._state = StateFile(self._dir / "state.json")
-        # The slower to start comes first: they start side by side.
-        self._stores: list[Node] = [CassandraNode("cassandra-1", self._dir / "cassandra-1")]
-        self._brokers: list[Node] = [KafkaNode("kafka-1", self._dir / "kafka-1")]
+        brokers = _checked("brokers", brokers) or self._laid_out("kafka") or 1
+        stores = _checked("stores", stores) or self._laid_out("cassandra") or 1
+        # The slower to start come first.
+        self._stores: list[Node] = [
+            CassandraNode(f"cassandra-{n}", self._dir / f"cassandra-{n}", n, stores) for n in range(1, stores + 1)
+        ]
+        self._brokers: list[Node] = [
+            KafkaNode(f"kafka-{n}", self._dir / f"kafka-{n}", n, brokers) for n in range(1, brokers + 1)
+        ]
         self._nodes = [*self._stores, *self._brokers]
 
     def up(
@@ -80,10 +90,8 @@ class DevCluster:
         starter = Starter(self._state, self._logs, reporter, die_with_parent=die_with_parent)
         with self._locked(reporter):
             if fresh:
-                self._stop(wanted)
-                for node in wanted:
-                    if node.directory.exists():
-                        shutil.rmtree(node.directory)
+                self._drop_data(given)
+            self._refuse_another_size(wanted)
             missing = [node for node in wanted if not self._is_alive(node)]
             if missing:
                 starter.start(missing)
@@ -102,12 +110,28 @@ class DevCluster:
                 reporter.say(f"process {pid} did not end when asked and was killed")
 
     def kill(self, name: str) -> None:
-        """End one server as a crash would (SIGKILL), and wait until it is gone; `up` starts it again."""
-        found = [node for node in self._nodes if node.name == name]
-        if not found:
-            names = ", ".join(node.name for node in self._nodes)
-            raise DevClusterError(f"there is no server {name!r}", remedy=f"name one of {names}")
-        processes.stop([mark(found[0].directory)], grace_s=None)
+        """End one server as a crash would (SIGKILL), and wait until it is gone; `up` or `start` starts it again."""
+        processes.stop([mark(self._named(name).directory)], grace_s=None)
+
+    def stop(self, name: str) -> None:
+        """Ask one server to end, and wait until it is gone; `up` or `start` starts it again."""
+        node = self._named(name)
+        with self._locked(as_reporter(None)):
+            self._stop([node])
+
+    def start(
+        self,
+        name: str,
+        *,
+        report: Callable[[str], None] | ProgressReporter | None = None,
+        die_with_parent: bool = False,
+    ) -> None:
+        """Start one server of a cluster that was laid out before, and wait until it answers."""
+        node = self._named(name)
+        reporter = as_reporter(report)
+        with self._locked(reporter):
+            if not self._is_alive(node):
+                Starter(self._state, self._logs, reporter, die_with_parent=die_with_parent).start([node])
 
     def status(self) -> list[NodeStatus]:
         """Return what is known of each server, without waiting for anything."""
@@ -120,6 +144,35 @@ class DevCluster:
         ready = all(self._is_alive(node) and self._state.get(node.name).ready for node in self._wanted(given))
         return self._endpoints(given) if ready else None
 
+    def _named(self, name: str) -> Node:
+        found = [node for node in self._nodes if node.name == name]
+        if not found:
+            names = ", ".join(node.name for node in self._nodes)
+            raise DevClusterError(f"there is no server {name!r}", remedy=f"name one of {names}")
+        return found[0]
+
+    def _laid_out(self, kind: str) -> int:
+        """Return for how many servers of a kind the directory was laid out."""
+        return sum(1 for _ in self._dir.glob(f"{kind}-[0-9]"))
+
+    def _drop_data(self, given: GivenEndpoints) -> None:
+        """Stop what the directory holds, also of another size, and drop its data."""
+        whole = DevCluster(self._dir)
+        nodes = {node.name: node for node in [*whole._wanted(given), *self._wanted(given)]}
+        self._stop(list(nodes.values()))
+        for node in nodes.values():
+            if node.directory.exists():
+                shutil.rmtree(node.directory)
+
+    def _refuse_another_size(self, wanted: list[Node]) -> None:
+        for kind, nodes in (("kafka", self._brokers), ("cassandra", self._stores)):
+            laid_out = self._laid_out(kind)
+            if laid_out not in (0, len(nodes)) and nodes[0] in wanted:
+                raise DevClusterError(
+                    f"{self._dir} was laid out for {laid_out} {kind} node(s), and {len(nodes)} were asked for",
+                    remedy="ask for as many, choose another directory, or drop the data with --fresh",
+                )
+
     def _wanted(self, given: GivenEndpoints) -> list[Node]:
         stores = self._stores if given.cassandra_contact_points is None else []
         brokers = self._brokers if given.kafka_bootstrap is None else []
@@ -131,7 +184,7 @@ class DevCluster:
             bootstrap = ",".join(f"{LOOPBACK}:{self._client_port(node)}" for node in self._brokers)
         points, port = given.cassandra_contact_points, given.cassandra_port
         if points is None:
-            points, port = (LOOPBACK,), self._client_port(self._stores[0])
+            points, port = tuple(node.host for node in self._stores), self._client_port(self._stores[0])
         return Endpoints(bootstrap, points, port, managed=bool(self._wanted(given)))
 
     def _client_port(self, node: Node) -> int:
@@ -176,3 +229,9 @@ class DevCluster:
                 f"{self._dir} cannot be used: {error}",
                 remedy="make it a directory that can be written, on a disk with room, or choose another one",
             ) from error
+
+
+def _checked(what: str, count: int | None) -> int | None:
+    if count is not None and not 1 <= count <= NODES_MAX:
+        raise DevClusterError(f"{count} {what} were asked for", remedy=f"ask for 1 to {NODES_MAX}")
+    return count

@@ -3,13 +3,14 @@
 import base64
 import subprocess
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tocsin.devcluster.errors import DevClusterError
 from tocsin.devcluster.node import (
     LOOPBACK,
+    AllPorts,
     NotAnsweringError,
     Ports,
     Runtime,
@@ -27,14 +28,22 @@ HEAP = ("-Xms256m", "-Xmx512m")
 
 @dataclass
 class KafkaNode:
-    """The only node of a one-node cluster: controller.quorum and replication settings say so."""
+    """One of ``size`` nodes that are alike: each a broker, and a voter of the controllers' quorum."""
 
     name: str
     directory: Path
+    node_id: int = 1
+    size: int = 1
+    host: str = LOOPBACK
     coordinates: Sequence[str] = KAFKA_COORDINATES
     port_names: Sequence[str] = ("client", "controller")
     started_line: str = "Kafka Server started"
-    node_id: int = field(default=1)
+
+    def same_ports(self) -> Mapping[str, str]:
+        return {}
+
+    def must_wait_for(self) -> str | None:
+        return None  # a quorum needs the others, so all start at once
 
     @property
     def data(self) -> Path:
@@ -44,13 +53,13 @@ class KafkaNode:
     def settings_file(self) -> Path:
         return self.directory / "server.properties"
 
-    def prepare(self, ports: Ports, runtime: Runtime) -> None:
+    def prepare(self, ports: AllPorts, runtime: Runtime) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
         self.settings_file.write_text(properties(self.settings(ports)), "utf-8")
         jvm = [*HEAP, *JVM_OPTIONS, "-cp", class_path_argument(runtime.class_path)]
         self._jvm_file.write_text(argument_file(jvm), "utf-8")
         if not (self.data / "meta.properties").exists():
-            self._format(runtime)
+            self._format(runtime, ports)
 
     def arguments(self, runtime: Runtime, ports: Ports) -> Sequence[str]:
         return [f"@{self._jvm_file}", "kafka.Kafka", str(self.settings_file)]
@@ -65,31 +74,38 @@ class KafkaNode:
         except KafkaException as error:
             raise NotAnsweringError(str(error)) from error
 
-    def settings(self, ports: Ports) -> dict[str, object]:
+    def settings(self, ports: AllPorts) -> dict[str, object]:
         """Return the contents of server.properties."""
-        client = f"PLAINTEXT://{LOOPBACK}:{ports['client']}"
-        controller = f"CONTROLLER://{LOOPBACK}:{ports['controller']}"
+        own = ports[self.name]
+        client = f"PLAINTEXT://{LOOPBACK}:{own['client']}"
+        controller = f"CONTROLLER://{LOOPBACK}:{own['controller']}"
+        voters = ",".join(f"{LOOPBACK}:{ports[name]['controller']}" for name in self._names())
         return {
             "process.roles": "broker,controller",
             "node.id": self.node_id,
-            "controller.quorum.bootstrap.servers": f"{LOOPBACK}:{ports['controller']}",
+            "controller.quorum.bootstrap.servers": voters,
             "listeners": f"{client},{controller}",
             "advertised.listeners": f"{client},{controller}",
             "log.dirs": self.data,
             **SETTINGS,
+            **replication(self.size),
         }
+
+    def _names(self) -> list[str]:
+        stem = self.name.rpartition("-")[0]
+        return [f"{stem}-{node_id}" for node_id in range(1, self.size + 1)]
 
     @property
     def _jvm_file(self) -> Path:
         return self.directory / "jvm.args"
 
-    def _format(self, runtime: Runtime) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    def _format(self, runtime: Runtime, ports: AllPorts) -> None:
         # "--cluster-id=" in one word: an id may begin with a dash.
-        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self.settings_file)]
+        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={self._cluster_id()}", "-c"]
+        tool += [str(self.settings_file), f"--initial-controllers={self._voters(ports)}"]
         try:
             subprocess.run(
-                [str(runtime.java), f"@{self._jvm_file}", *tool, "--standalone"],
+                [str(runtime.java), f"@{self._jvm_file}", *tool],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 timeout=FORMAT_TIMEOUT_S,
@@ -103,6 +119,41 @@ class KafkaNode:
                 log_tail=(error.output or b"").decode("utf-8", errors="replace")[-FORMAT_OUTPUT_CHARS_MAX:],
             ) from error
 
+    def _cluster_id(self) -> str:
+        """Return the id that all nodes below one directory agree on; another directory has another."""
+        return _base64(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.directory.parent}#cluster"))
+
+    def _voters(self, ports: AllPorts) -> str:
+        """Return the quorum that a new cluster begins with; each voter's directory gets the id that is told here."""
+        return ",".join(
+            f"{node_id}@{LOOPBACK}:{ports[name]['controller']}:{_base64(uuid.uuid5(uuid.NAMESPACE_URL, str(node_id)))}"
+            for node_id, name in enumerate(self._names(), 1)
+        )
+
+
+def _base64(value: uuid.UUID) -> str:
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def replication(size: int) -> dict[str, object]:
+    """Return how often a cluster of so many brokers keeps things, and when it gives a silent broker up."""
+    copies = min(size, COPIES_MAX)
+    in_sync = 2 if copies >= COPIES_MAX else 1
+    return {
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        # Alone, a broker that was killed is let in again only when the controller has given its former life up. With
+        # others, giving one up too soon, on a busy machine, only moves leaders about.
+        "broker.session.timeout.ms": 4000 if size == 1 else 6000,
+    }
+
+
+COPIES_MAX = 3
 
 JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
@@ -120,14 +171,6 @@ SETTINGS: dict[str, object] = {
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,
     "share.coordinator.state.topic.num.partitions": 4,
-    # One node: nothing can be replicated.
-    "offsets.topic.replication.factor": 1,
-    "transaction.state.log.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
-    "share.coordinator.state.topic.replication.factor": 1,
-    "share.coordinator.state.topic.min.isr": 1,
-    # After a kill the broker is let in again only when the controller has given its former life up.
-    "broker.session.timeout.ms": 4000,
     "broker.heartbeat.interval.ms": 500,
     # Groups that form at once and notice a dead member soon, as tests want; both protocols.
     "group.initial.rebalance.delay.ms": 0,

@@ -9,6 +9,8 @@ from typing import Protocol
 LOOPBACK = "127.0.0.1"
 
 Ports = Mapping[str, int]
+AllPorts = Mapping[str, Ports]
+"""The ports of every node, by its name."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,23 @@ class Node(Protocol):
     port_names: Sequence[str]
     started_line: str
 
-    def prepare(self, ports: Ports, runtime: Runtime) -> None:
-        """Write the settings, and lay out the data if there is none yet."""
+    @property
+    def host(self) -> str:
+        """Return the loopback address that it listens on."""
+
+    def same_ports(self) -> Mapping[str, str]:
+        """Return which of its ports are those of another node (on another address), by that node's name."""
+
+    def must_wait_for(self) -> str | None:
+        """Return the node that has to be ready before this one starts, if both are started at once."""
+
+    def prepare(self, ports: AllPorts, runtime: Runtime) -> None:
+        """Write the settings, and lay out the data if there is none yet.
+
+        Args:
+            ports: of all nodes of the cluster, by their names.
+            runtime: what it runs on.
+        """
 
     def arguments(self, runtime: Runtime, ports: Ports) -> Sequence[str]:
         """Return Java's arguments, the main class and the program's arguments."""

@@ -34,7 +34,10 @@ class Starter:
         self._die_with_parent = die_with_parent
 
     def start(self, nodes: Sequence[Node]) -> None:
-        """Start the nodes side by side and wait until all are ready; on any failure stop them again."""
+        """Start the nodes and wait until all are ready; on any failure stop them again.
+
+        They start side by side, but for those that must wait for another one.
+        """
         # Here, for it takes a tenth of a second, and the command line imports this package in every tocsin process.
         from tocsin.devcluster.jars import JarCache, default_cache_dir
 
@@ -44,8 +47,14 @@ class Starter:
         began = time.monotonic()
         try:
             for node in nodes:
-                self._launch(node, runtimes[node.name])
+                self._choose_ports(node)
+            waiting = {node.name: node.must_wait_for() for node in nodes}
             for node in nodes:
+                if waiting[node.name] not in waiting:
+                    self._launch(node, runtimes[node.name])
+            for node in nodes:
+                if waiting[node.name] in waiting:
+                    self._launch(node, runtimes[node.name])
                 self._finish(node, runtimes[node.name], began)
         except BaseException:  # also when interrupted: no half-started server may stay behind
             processes.stop(mark(node.directory) for node in nodes)
@@ -78,6 +87,17 @@ class Starter:
         return self._logs / f"{node.name}.log"
 
     def _launch(self, node: Node, runtime: Runtime) -> None:
+        every = self._state.ports_of_all()
+        node.prepare(every, runtime)
+        command = [str(runtime.java), mark(node.directory), *node.arguments(runtime, every[node.name])]
+        process = processes.spawn(
+            command, log=self.log_of(node), cwd=node.directory, die_with_parent=self._die_with_parent
+        )
+        self._state.put(node.name, NodeState(dict(every[node.name]), process, ready=False))
+        self._reporter.say(f"{node.name}: starting, pid {process.pid}, log {self.log_of(node)}")
+
+    def _choose_ports(self, node: Node) -> None:
+        """Settle a node's ports and make its directory: the others' settings name the ports, and `up` counts these."""
         marked = mark(node.directory)
         if processes.find_marked(marked):  # its state was lost, and two servers must not share the data
             self._reporter.say(f"{node.name}: ending a process that was left behind")
@@ -85,19 +105,15 @@ class Starter:
         state = self._state.get(node.name)
         if state.process is not None:  # it was killed, and may still hold its ports
             processes.wait_gone([state.process])
-        kept = state.ports
-        chosen = ports.choose(node.port_names, kept, avoid=self._state.ports_of_others(node.name))
+        shared = {name: self._state.get(other).ports.get(name) for name, other in node.same_ports().items()}
+        kept = state.ports | {name: port for name, port in shared.items() if port is not None}
+        avoid = self._state.ports_of_others(node.name) - set(kept.values())  # nodes of a ring share
+        chosen = ports.choose(node.port_names, kept, avoid=avoid, host=node.host)
         for name, port in kept.items():
             if chosen.get(name) != port:
                 self._reporter.say(f"{node.name}: port {port} ({name}) is taken, using {chosen.get(name)}")
         node.directory.mkdir(parents=True, exist_ok=True)
-        node.prepare(chosen, runtime)
-        command = [str(runtime.java), marked, *node.arguments(runtime, chosen)]
-        process = processes.spawn(
-            command, log=self.log_of(node), cwd=node.directory, die_with_parent=self._die_with_parent
-        )
-        self._state.put(node.name, NodeState(chosen, process, ready=False))
-        self._reporter.say(f"{node.name}: starting, pid {process.pid}, log {self.log_of(node)}")
+        self._state.put(node.name, NodeState(chosen, state.process, ready=False))
 
     def _finish(self, node: Node, runtime: Runtime, began: float) -> None:
         for attempt in range(1, PORT_TRIES + 1):
@@ -108,9 +124,10 @@ class Starter:
                 if attempt == PORT_TRIES:
                     raise
                 self._reporter.say(f"{node.name}: a port was taken meanwhile, trying others")
+                self._choose_ports(node)
                 self._launch(node, runtime)
         client = self._state.get(node.name).ports["client"]
-        self._reporter.say(f"{node.name}: ready on port {client} after {time.monotonic() - began:.1f} s")
+        self._reporter.say(f"{node.name}: ready on {node.host}:{client} after {time.monotonic() - began:.1f} s")
 
     def _failure(self, node: Node, what: str) -> DevClusterError:
         log = self.log_of(node)

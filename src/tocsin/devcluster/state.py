@@ -34,6 +34,10 @@ class StateFile:
         """Return the ports of all other nodes, running or not."""
         return {port for other, node in self._load().items() if other != name for port in node.ports.values()}
 
+    def ports_of_all(self) -> dict[str, dict[str, int]]:
+        """Return the ports of every node, running or not, by its name."""
+        return {name: dict(node.ports) for name, node in self._load().items()}
+
     def put(self, name: str, node: NodeState) -> None:
         """Remember a node's state. The caller holds the cluster's lock."""
         nodes = {**self._load(), name: node}

@@ -56,6 +56,15 @@ def test_what_is_given_but_does_not_answer_is_named_with_the_remedy(tmp_path, mo
     assert "unset it" in raised.value.remedy
 
 
-def test_more_than_one_of_each_is_refused_for_now(tmp_path):
-    with pytest.raises(DevClusterError, match="3 brokers"):
-        DevCluster(tmp_path, brokers=3, stores=3)
+@pytest.mark.parametrize("size", [{"brokers": 0}, {"brokers": 10}, {"stores": 0}, {"stores": -1}])
+def test_a_size_that_cannot_be_is_refused(tmp_path, size):
+    with pytest.raises(DevClusterError, match="were asked for"):
+        DevCluster(tmp_path, **size)
+
+
+def test_a_directory_knows_its_size_and_takes_no_other(tmp_path):
+    for name in ("kafka-1", "kafka-2", "kafka-3", "cassandra-1"):
+        (tmp_path / name).mkdir()
+    assert [node.name for node in DevCluster(tmp_path).status()] == ["cassandra-1", "kafka-1", "kafka-2", "kafka-3"]
+    with pytest.raises(DevClusterError, match=r"laid out for 3 kafka node\(s\), and 1 were asked for"):
+        DevCluster(tmp_path, brokers=1).up()

@@ -20,7 +20,7 @@ def test_argument_file_quotes_blanks_quotes_and_backslashes():
 
 def test_kafka_listens_on_loopback_only_and_keeps_its_data_in_its_directory():
     node = KafkaNode("kafka-1", Path("/d/kafka-1"))
-    settings = node.settings({"client": 20001, "controller": 20002})
+    settings = node.settings({"kafka-1": {"client": 20001, "controller": 20002}})
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:20001,CONTROLLER://127.0.0.1:20002"
     assert settings["advertised.listeners"] == settings["listeners"]
     assert settings["controller.quorum.bootstrap.servers"] == "127.0.0.1:20002"
@@ -28,9 +28,29 @@ def test_kafka_listens_on_loopback_only_and_keeps_its_data_in_its_directory():
     assert settings["auto.create.topics.enable"] is False
 
 
+def test_three_brokers_are_one_quorum_and_keep_three_copies():
+    ports = {f"kafka-{n}": {"client": 20000 + n, "controller": 20010 + n} for n in (1, 2, 3)}
+    every = [KafkaNode(f"kafka-{n}", Path(f"/d/kafka-{n}"), n, 3).settings(ports) for n in (1, 2, 3)]
+    assert [settings["node.id"] for settings in every] == [1, 2, 3]
+    quorums = {settings["controller.quorum.bootstrap.servers"] for settings in every}
+    assert quorums == {"127.0.0.1:20011,127.0.0.1:20012,127.0.0.1:20013"}
+    for name in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic", "default"):
+        assert {settings[f"{name}.replication.factor"] for settings in every} == {3}
+    assert {settings["transaction.state.log.min.isr"] for settings in every} == {2}
+
+
+def test_nodes_of_a_ring_have_addresses_of_their_own_and_one_seed():
+    ports = {f"cassandra-{n}": {"client": 20003, "storage": 20004, "jmx": 20010 + n} for n in (1, 2, 3)}
+    nodes = [CassandraNode(f"cassandra-{n}", Path(f"/d/cassandra-{n}"), n, 3) for n in (1, 2, 3)]
+    every = [node.settings(ports) for node in nodes]
+    assert [settings["listen_address"] for settings in every] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    assert {str(settings["seed_provider"]) for settings in every} == {str(every[0]["seed_provider"])}
+    assert [node.must_wait_for() for node in nodes] == [None, "cassandra-1", "cassandra-2"]
+
+
 def test_cassandra_yaml_survives_a_round_trip():
     node = CassandraNode("cassandra-1", Path("/d/cassandra-1"))
-    settings = node.settings({"client": 20003, "storage": 20004, "jmx": 20005})
+    settings = node.settings({"cassandra-1": {"client": 20003, "storage": 20004, "jmx": 20005}})
     read = yaml.safe_load(yaml.safe_dump(settings))
     assert read == settings
     assert read["native_transport_port"] == 20003

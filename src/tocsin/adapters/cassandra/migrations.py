@@ -18,6 +18,7 @@ from typing import Final
 from tocsin.adapters.cassandra.session import Connection, StoreAddress
 from tocsin.domain.errors import Refused
 
+COPIES: Final = 3
 MIGRATIONS_DIR: Final = Path(__file__).parent / "migrations"
 _NAME: Final = re.compile(r"[0-9]{4}_[a-z0-9_]+")
 _LEDGER: Final = """
@@ -68,14 +69,20 @@ def load_migrations(directory: Path = MIGRATIONS_DIR) -> list[Migration]:
     return found
 
 
-def create_keyspace(address: StoreAddress, replication_factor: int) -> None:
-    """Create the keyspace in the local datacenter unless it exists; one that exists is left as it is."""
+def create_keyspace(address: StoreAddress, replication_factor: int | None) -> None:
+    """Create the keyspace in the local datacenter unless it exists; one that exists is left as it is.
+
+    Args:
+        address: where the store is.
+        replication_factor: None keeps three copies, or one where the datacenter has fewer nodes than three.
+    """
     connection = Connection(address, use_keyspace=False)
     try:
         datacenter = address.local_datacenter or _datacenter(connection)
+        copies = replication_factor or (COPIES if connection.nodes_in(datacenter) >= COPIES else 1)
         connection.execute(
             f"CREATE KEYSPACE IF NOT EXISTS {address.keyspace} WITH replication = "
-            f"{{'class': 'NetworkTopologyStrategy', '{datacenter}': {int(replication_factor)}}}"
+            f"{{'class': 'NetworkTopologyStrategy', '{datacenter}': {int(copies)}}}"
         )
     finally:
         connection.close()

@@ -130,6 +130,10 @@ class Connection:
         except Exception as error:
             raise translated(error) from error
 
+    def nodes_in(self, datacenter: str) -> int:
+        """Return how many nodes a datacenter has, up or down."""
+        return sum(1 for host in self.session.cluster.metadata.all_hosts() if host.datacenter == datacenter)
+
     def has_keyspace(self) -> bool:
         """Tell whether the keyspace exists; for connections that do not use it yet."""
         query = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = %s"

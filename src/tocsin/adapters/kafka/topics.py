@@ -24,6 +24,7 @@ from tocsin.adapters.kafka.clients import base_config, unavailable
 from tocsin.domain.errors import Refused, Unavailable
 
 ANSWER_S: Final = 20.0
+COPIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,23 @@ class TopicAdmin:
                 raise Refused(f"topic {name} is missing; run `tocsin topics apply`") from error
             raise unavailable(error) from error
 
+    def replication_factor(self) -> int:
+        """Return how often new topics are kept unless the operator says otherwise: three times, or once by one broker.
+
+        Raises:
+            Refused: two brokers answer, which may be all there are, or what is left of three.
+        """
+        try:
+            brokers = len(self._admin.list_topics(timeout=ANSWER_S).brokers)
+        except KafkaException as error:
+            raise unavailable(error) from error
+        if brokers == 2:
+            raise Refused(
+                "2 brokers answer, and whether there are more cannot be seen, so how often new topics are kept must be "
+                "said: set TOCSIN_CLUSTER__REPLICATION_FACTOR, or start the others"
+            )
+        return min(COPIES, brokers)
+
     def plan(self, declarations: list[TopicDeclaration]) -> list[TopicChange]:
         """Compare what is with what must be; changes nothing."""
         counts = self.partition_counts()
@@ -120,8 +138,12 @@ class TopicAdmin:
                 changes.append(TopicChange(declaration, "alter" if differing else "none", differing))
         return changes
 
-    def apply(self, changes: list[TopicChange], replication_factor: int) -> None:
+    def apply(self, changes: list[TopicChange], replication_factor: int | None) -> None:
         """Carry changes out.
+
+        Args:
+            changes: what ``plan`` found.
+            replication_factor: of topics that are created; None takes what ``replication_factor()`` returns.
 
         Raises:
             Refused: one of them is a conflict; nothing was done.
@@ -130,14 +152,7 @@ class TopicAdmin:
         conflicts = [f"{c.declaration.name} {c.problem}" for c in changes if c.action == "conflict"]
         if conflicts:
             raise Refused("; ".join(conflicts))
-        in_sync = {"min.insync.replicas": "2"} if replication_factor > 2 else {}
-        new = [
-            NewTopic(d.name, d.partitions, replication_factor, config={**in_sync, **d.config})
-            for d in (change.declaration for change in changes if change.action == "create")
-        ]
-        if new:
-            self._wait(self._admin.create_topics(new, operation_timeout=ANSWER_S))
-            self._wait_until_listed({topic.topic for topic in new})
+        self._create([change.declaration for change in changes if change.action == "create"], replication_factor)
         altered = [change for change in changes if change.action == "alter"]
         resources = [
             ConfigResource(
@@ -155,6 +170,15 @@ class TopicAdmin:
         if resources:
             self._wait(self._admin.incremental_alter_configs(resources))
         self._grow([change.declaration for change in altered if "partitions" in change.config])
+
+    def _create(self, declarations: list[TopicDeclaration], replication_factor: int | None) -> None:
+        if not declarations:
+            return
+        copies = self.replication_factor() if replication_factor is None else replication_factor
+        in_sync = {"min.insync.replicas": "2"} if copies >= COPIES else {}
+        new = [NewTopic(d.name, d.partitions, copies, config={**in_sync, **d.config}) for d in declarations]
+        self._wait(self._admin.create_topics(new, operation_timeout=ANSWER_S))
+        self._wait_until_listed({topic.topic for topic in new})
 
     def _wait_until_listed(self, names: set[str]) -> None:
         """Return when the brokers tell of topics that they have just created; at first they may not."""
