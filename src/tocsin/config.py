@@ -34,7 +34,7 @@ class CassandraSettings(BaseModel):
     replication_factor: int | None = Field(
         None,
         ge=1,
-        description="only for a keyspace that `tocsin schema migrate` creates; None: 3, or 1 where there are fewer nodes",
+        description="only for a keyspace that `tocsin schema migrate` creates; None: 3, or 1 with fewer nodes",
     )
     request_timeout_s: float = 10.0
     username: str | None = Field(None, description="None: the store asks for no credentials")
@@ -74,8 +74,8 @@ class ClusterSettings(BaseModel):
     replication_factor: int | None = Field(
         None,
         ge=1,
-        description="of topics that are created; None: 3, 1 where there is one broker, and refused where there are two. "
-        "With 3 or more, two replicas must be in sync",
+        description="of topics that are created; None: 3, 1 with one broker, refused with two. With 3 or more, two "
+        "replicas must be in sync",
     )
 
 

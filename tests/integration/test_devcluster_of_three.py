@@ -64,13 +64,11 @@ def test_three_of_each_keep_three_copies_and_lose_one(tmp_path: Path, monkeypatc
             cluster.kill(name)
         # Both go on: the log takes records, and the store answers a quorum.
         producer = Producer({"bootstrap.servers": endpoints.kafka_bootstrap, "acks": "all"})
-        delivered: list[object] = []
-        for partition in range(8):
-            producer.produce(
-                "tocsin.commands", b"{}", partition=partition, on_delivery=lambda e, _: delivered.append(e)
-            )
+        errors: list[object] = []
+        for shard in range(8):
+            producer.produce("tocsin.commands", b"{}", partition=shard, on_delivery=lambda e, _: errors.append(e))
         assert producer.flush(60) == 0
-        assert delivered == [None] * 8
+        assert errors == [None] * 8
         tocsin(endpoints, "schema", "status")
 
         for name in ("kafka-2", "cassandra-2"):

@@ -28,6 +28,7 @@ from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.horizon import HorizonLimits
 from tocsin.engine.shard_engine import EngineLimits
+from tocsin.ports.shard_log import ShardLog
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
 from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
@@ -139,8 +140,8 @@ def _loop(
     refuse_unless_migrated(connection)
     facts, counts = check_cluster(settings, connection)
     return TriggerLoop(
-        faults.with_fault(faults.AFTER_RESTORE, shard_log, faults.DyingShardLog),
-        faults.with_fault(faults.AFTER_TURN_COMMIT, store, faults.DyingStore),
+        _with_faults(shard_log),
+        faults.with_fault(faults.AFTER_TURN_COMMIT, store, faults.FaultyStore),
         _restorer(process, clock, names, facts, counts, settings),
         # Never used before, so that fencing one can only ever stop the dead.
         lambda: f"{settings.kafka.topic_prefix}{process.process_id}.{uuid_utils.uuid7().hex[-8:]}",
@@ -149,6 +150,12 @@ def _loop(
         process.meter,
         _loop_limits(settings.trigger),
     )
+
+
+def _with_faults(shard_log: KafkaShardLog) -> ShardLog:
+    faulty: ShardLog = faults.with_fault(faults.IN_OPEN_TRANSACTION, shard_log, faults.FaultyTransaction)
+    faulty = faults.with_fault(faults.AFTER_RESTORE, faulty, faults.FaultyRestore)
+    return faults.with_fault(faults.BEFORE_TURN_COMMIT, faulty, faults.FaultyCommit)  # type: ignore[no-any-return]
 
 
 def _restorer(

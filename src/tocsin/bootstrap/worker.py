@@ -86,13 +86,13 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
             kafka.extra,
         )
         dispatch_log = KafkaDispatchLog(topic, config)
-        lanes[lane] = faults.with_fault(faults.AFTER_MARK, dispatch_log, faults.DyingDispatchLog)
+        lanes[lane] = faults.with_fault(faults.AFTER_MARK, dispatch_log, faults.FaultyDispatchLog)
     reports = KafkaReportSink(producer_config(servers, client_id, kafka.extra), names.reports, shards)
     return WorkerLoop(
         process.process_id,
         lanes,
         HttpTargetRunner(process.clock, worker.response_bytes_max, worker.allow_private_targets),
-        faults.with_fault(faults.AFTER_REPORT, reports, faults.DyingReportSink),
+        faults.with_fault(faults.AFTER_REPORT, reports, faults.FaultyReportSink),
         AvroCodec(),
         process.clock,
         time.monotonic,
