@@ -55,6 +55,10 @@ openapi: $(STAMP) ## Write docs/openapi.json anew
 bench-burst: $(STAMP) ## Measure bursts of 5,000 and 50,000 jobs due at once (about two minutes, on an idle machine)
 	$(BIN)/python -m benchmarks.burst $(or $(ARGS),--n 5000 50000)
 
+.PHONY: chaos
+chaos: $(STAMP) ## Break things under load, 3 brokers and 3 stores, and check (DURATION=1800 FAULTS=kill_worker,roll NAME=part)
+	$(BIN)/python -m tests.chaos --duration-s $(or $(DURATION),1800) $(if $(FAULTS),--faults $(FAULTS)) --name $(or $(NAME),all)
+
 .PHONY: dist
 dist: $(STAMP) ## Build the wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

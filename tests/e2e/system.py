@@ -113,6 +113,8 @@ class System:
     directory: Path
     target: Target = field(default_factory=Target)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """More of the environment of every process."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -125,6 +127,7 @@ class System:
             "TOCSIN_CASSANDRA__KEYSPACE": self.unique,
             "TOCSIN_WORKER__ALLOW_PRIVATE_TARGETS": "true",
             "TOCSIN_TRIGGER__SESSION_TIMEOUT_S": "6",
+            **self.settings,
         }
 
     def create(self) -> None:
@@ -138,12 +141,12 @@ class System:
         """Start roles, and return when each says that it serves; ``name``: another process of the one role."""
         if name is not None:
             self.start_unready(roles[0], name)
-            self._wait_ready(name)
+            self.wait_ready(name)
             return
         for role in roles or ROLES:
             self.start_unready(role)
         for role in roles or ROLES:
-            self._wait_ready(role)
+            self.wait_ready(role)
 
     def start_unready(self, role: str, name: str | None = None, env: dict[str, str] | None = None) -> None:
         """Start one role, and return at once; ``env``: more of its environment."""
@@ -159,7 +162,7 @@ class System:
     def _ready_file(self, role: str) -> Path:
         return self.directory / f"{role}.json"
 
-    def _wait_ready(self, role: str) -> None:
+    def wait_ready(self, role: str) -> None:
         def ready() -> bool:
             code = self.processes[role].poll()
             assert code is None, f"{role} ended with {code}: {self.log_of(role)[-2000:]}"

@@ -1,0 +1,59 @@
+"""Results of parts, merged into one file whose sums name the parts that they were made of."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+SUMMED: Final = (
+    "occurrences",
+    "executions",
+    "lost",
+    "published_twice",
+    "early",
+    "delivered_twice",
+    "delivered_twice_unmarked",
+    "accepted_then_lost",
+    "ended_twice",
+    "skipped",
+    "undecided",
+)
+
+
+def merge(path: Path, name: str, command: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Add a part to the file, or replace the one of the same name, and return the whole."""
+    parts: dict[str, Any] = {}
+    if path.exists():
+        parts = json.loads(path.read_text("utf-8"))["parts"]
+    parts[name] = {"command": command, **part}
+    whole = sums(parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(whole, indent=2) + "\n", "utf-8")
+    return whole
+
+
+def sums(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the sums of all parts, and the parts.
+
+    Lateness cannot be summed: it is the worst part's for each figure.
+    """
+    faults: Counter[str] = Counter()
+    standstills: dict[str, list[float]] = {}
+    for part in parts.values():
+        faults.update(part["faults"])
+        for fault, found in part["standstill_s"].items():
+            standstills.setdefault(fault, []).extend(found)
+    figures = [part["lateness_ms"] for part in parts.values() if part["lateness_ms"]]
+    return {
+        "command": "make chaos",
+        "duration_s": round(sum(part["duration_s"] for part in parts.values()), 1),
+        **{name: sum(part[name] for part in parts.values()) for name in SUMMED},
+        "faults": dict(sorted(faults.items())),
+        "lateness_ms": {key: max(figure[key] for figure in figures) for key in ("p50", "p99", "max")}
+        if figures
+        else {},
+        "standstill_s": dict(sorted(standstills.items())),
+        "parts": parts,
+    }
