@@ -12,11 +12,11 @@ from tests.chaos.history import Call
 
 
 class Receiver:
-    """An HTTP server on loopback; ``delay_s`` makes it slow."""
+    """An HTTP server on loopback; ``delay_s`` leaves attempts under way for faults to meet."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.delay_s = 0.0
+        self.delay_s = 0.2
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
