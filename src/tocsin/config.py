@@ -103,6 +103,10 @@ class TriggerSettings(BaseModel):
         30.0, ge=1, description="how long before a minute comes into the preload its read begins"
     )
     bucket_reads_max: int = Field(4, ge=1, description="bucket reads of one shard under way at once")
+    index_kept_s: float = Field(
+        86_400.0, ge=0, description="how long a passed minute stays in the index before it is deleted whole"
+    )
+    buckets_deleted_per_turn_max: int = Field(60, ge=1, description="passed minutes of one shard deleted with one turn")
     unwritten_turns_max: int = Field(
         500, ge=1, description="turns whose index writes are not acknowledged, before commands wait"
     )

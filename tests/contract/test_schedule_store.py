@@ -195,6 +195,30 @@ def test_a_delete_wins_over_an_insert_of_the_same_turn(store: ScheduleStore, sha
     assert entries(store, shard) == [stays]
 
 
+def test_a_bucket_is_deleted_whole_and_nothing_comes_back_into_it(store: ScheduleStore, shard: int) -> None:
+    given = [entry(f"job{n:03}", at=n) for n in range(PAGE_ROWS * 2)]
+    kept = entry("kept", minute=MINUTE_NO + 1)
+    write(store, shard, StoreWrites(inserts=(*given, kept)))
+    write(store, shard + 4_000_000, StoreWrites(inserts=(given[0],)))
+    write(store, shard, StoreWrites(buckets=(MINUTE_NO, MINUTE_NO + 9)))
+    assert entries(store, shard) == []
+    write(store, shard, StoreWrites(inserts=(given[3], entry("late", at=9))))
+    assert entries(store, shard) == [], "one tombstone stands for all that could be in it"
+    assert entries(store, shard, MINUTE_NO + 1) == [kept]
+    assert entries(store, shard + 4_000_000) == [given[0]]
+
+
+def test_the_last_page_tells_whether_the_shards_mark_is_there(store: ScheduleStore, shard: int) -> None:
+    other = shard + 5_000_000
+    write(store, shard, StoreWrites(inserts=tuple(entry(f"job{n:03}", at=n) for n in range(PAGE_ROWS + 1))))
+    assert [page.marked for page in read_bucket(store, shard)][-1] is False
+    for _ in range(2):
+        write(store, shard, StoreWrites(mark=True))
+    assert read_bucket(store, shard)[-1].marked
+    assert read_bucket(store, shard, MINUTE_NO + 1)[-1].marked
+    assert not read_bucket(store, other)[-1].marked
+
+
 def test_repeated_writes_change_nothing(store: ScheduleStore, shard: int) -> None:
     given = tuple(entry(f"job{n}", at=n) for n in range(5))
     for _ in range(3):

@@ -102,6 +102,9 @@ class ShardHeader:
         reports_offset: the next report to apply.
         indexed_upto: offset in the jobs log below which all consequences are in the store.
         successors_upto: the successors of all rows at or before it are in the store.
+        deleted_upto: the minute since the epoch before which the shard's index partitions are deleted whole; None in
+            what was written before they were.
+        marked: the store holds the mark that says that the shard's index was not lost.
     """
 
     owner: str
@@ -113,6 +116,8 @@ class ShardHeader:
     reports_offset: int
     indexed_upto: int
     successors_upto: Place = Place(0, "", 0)
+    deleted_upto: int | None = None
+    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

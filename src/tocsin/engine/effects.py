@@ -67,6 +67,9 @@ class Step:
     inserts: list[Entry] = field(default_factory=list)
     deletes: list[EntryKey] = field(default_factory=list)
     job_rows: list[JobRow] = field(default_factory=list)
+    buckets: list[int] = field(default_factory=list)
+    """Minutes of the index that are deleted whole."""
+    write_mark: bool = False
 
     def mark(self) -> tuple[int, ...]:
         """Return how much is in the step, for ``back_to``."""
@@ -86,4 +89,6 @@ class Step:
 
     def writes(self) -> StoreWrites:
         """Return what is to be written to the store once the turn is committed."""
-        return StoreWrites(tuple(self.inserts), tuple(self.deletes), tuple(self.job_rows))
+        return StoreWrites(
+            tuple(self.inserts), tuple(self.deletes), tuple(self.job_rows), tuple(self.buckets), self.write_mark
+        )

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from tocsin.domain.instants import MINUTE, SECOND, Micros, minute_of
 
+AGAIN_AFTER: Micros = SECOND
+"""How long an index that has lost its rows is left alone before it is asked again."""
+
 
 @dataclass(frozen=True, slots=True)
 class HorizonLimits:
@@ -34,6 +37,9 @@ class Horizon:
         self._next = first_minute
         """The first minute whose read has not begun."""
         self._reading: set[int] = set()
+        self._again: set[int] = set()
+        """Minutes whose read brought too little; they are read again after a pause."""
+        self._again_at: Micros = 0
 
     def has_begun(self, minute: int) -> bool:
         """Tell whether entries of this minute must also go into the wheel directly. Past minutes count as begun."""
@@ -48,6 +54,8 @@ class Horizon:
         """Return the minutes whose reads begin now, and count them as begun."""
         wanted = minute_of(now + int(self._limits.lead_s * SECOND)) + self._limits.preload_minutes
         begun: list[int] = []
+        if self._again and now >= self._again_at:
+            begun, self._again = sorted(self._again), set()
         while self._next < wanted and len(self._reading) < self._limits.reads_max:
             begun.append(self._next)
             self._reading.add(self._next)
@@ -57,3 +65,8 @@ class Horizon:
     def loaded(self, minute: int) -> None:
         """A minute has been read whole."""
         self._reading.discard(minute)
+
+    def unknown(self, minute: int, now: Micros) -> None:
+        """A minute was read, and nobody knows what is missing of it: it holds the cursor, and is read again."""
+        self._again.add(minute)
+        self._again_at = now + AGAIN_AFTER

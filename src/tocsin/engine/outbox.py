@@ -22,6 +22,8 @@ class PendingTurn:
     jobs: tuple[Job, ...]
     cursor: Place
     """As it was after the turn: with the turn's writes, the successors of all rows up to there are in the store."""
+    deleted_upto: int | None = None
+    """The minute before which, with the turn's writes, the index is deleted whole."""
     jobs_end: int | None = None
     acknowledged: bool = False
 
@@ -34,6 +36,9 @@ class Settled:
     """The new watermark, where it moved."""
     cursor: Place | None = None
     """Up to where successors are in the store now, where that moved."""
+    deleted_upto: int | None = None
+    marked: bool = False
+    """The shard's mark was written."""
     deleted: list[Job] = field(default_factory=list)
     """Deleted jobs that have left the index and are still the latest: their tombstones are due."""
 
@@ -59,9 +64,11 @@ class Outbox:
         """Know a job's new snapshot from now on: the next command of the same turn may concern it."""
         self._jobs[job.job_id] = (turn, job)
 
-    def add(self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...], cursor: Place) -> None:
-        """Remember what a turn has to write, the jobs that were filed in it, and the cursor after it."""
-        self._turns[turn] = PendingTurn(writes, jobs, cursor)
+    def add(
+        self, turn: int, writes: StoreWrites, jobs: tuple[Job, ...], cursor: Place, deleted_upto: int | None = None
+    ) -> None:
+        """Remember what a turn has to write, the jobs that were filed in it, and the watermarks after it."""
+        self._turns[turn] = PendingTurn(writes, jobs, cursor, deleted_upto)
         self._bytes += writes.size
 
     def committed(self, turn: int, jobs_end: int | None) -> StoreWrites:
@@ -71,6 +78,10 @@ class Outbox:
             return StoreWrites()
         pending.jobs_end = jobs_end
         return pending.writes
+
+    def is_written(self, turn: int) -> bool:
+        """Tell whether the writes of a turn, and of all before it, are acknowledged."""
+        return next(iter(self._turns), turn + 1) > turn
 
     def job(self, job_id: str) -> Job | None:
         """Return the latest snapshot of a job, if it is still in memory."""
@@ -103,6 +114,9 @@ class Outbox:
             if done.jobs_end is not None:
                 settled.jobs_end = done.jobs_end
             settled.cursor = done.cursor
+            if done.deleted_upto is not None:
+                settled.deleted_upto = done.deleted_upto
+            settled.marked = settled.marked or done.writes.mark
             settled.deleted += self._let_go(first, done.jobs)
         return settled
 

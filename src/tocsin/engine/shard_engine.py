@@ -20,8 +20,10 @@ from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.horizon import Horizon, HorizonLimits
+from tocsin.engine.index_mark import IndexMark
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.passed_buckets import PassedBuckets, PassedLimits
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.ring import DELTA_RING
 from tocsin.engine.shard_state import ShardState
@@ -52,6 +54,7 @@ class EngineLimits:
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
+        passed: how long its passed minutes are kept.
         ring: deltas kept; changed only by tests.
     """
 
@@ -66,6 +69,7 @@ class EngineLimits:
     delta_bytes_max: int = 512_000
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
+    passed: PassedLimits = field(default_factory=PassedLimits)
     ring: int = DELTA_RING
 
 
@@ -111,6 +115,8 @@ class ShardEngine:
         self._start = state.cursor
         """Rows at or before it fired under former owners; their successors are derived again as they are read."""
         self._horizon = Horizon(minute_of(min(state.successors_upto, state.cursor).run_at), limits.horizon)
+        self._passed = PassedBuckets(state, limits.passed)
+        self._mark = IndexMark(state)
         self._actives = Actives(state)
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
         self._work = Work(state, codec)
@@ -139,6 +145,11 @@ class ShardEngine:
     @property
     def unwritten_turns(self) -> int:
         return len(self._outbox)
+
+    @property
+    def index_is_lost(self) -> bool:
+        """The index has lost this shard's rows; the cursor waits until they are rebuilt."""
+        return self._mark.is_lost
 
     def holders(self) -> list[str]:
         """Return the processes that hold leases of this shard."""
@@ -223,8 +234,7 @@ class ShardEngine:
         if isinstance(completion, BucketPage):
             self._derive_again(entry for entry in completion.entries if entry[:3] > self._stored_upto)
             self._admit(completion.entries)
-            if completion.last:
-                self._horizon.loaded(completion.minute)
+            self._page_read(step, completion)
         elif isinstance(completion, JobRead):
             self._commands.row_read(completion.job_id, completion.snapshot)
         elif isinstance(completion, WritesDone):
@@ -233,9 +243,20 @@ class ShardEngine:
                 self.state.indexed_upto = settled.jobs_end
             if settled.cursor is not None:
                 self.state.successors_upto = max(self.state.successors_upto, settled.cursor)
+            if settled.deleted_upto is not None:
+                self.state.deleted_upto = settled.deleted_upto
+            self.state.marked = self.state.marked or settled.marked
             for job in settled.deleted:
                 step.jobs.append(NewRecord(JOBS, self.state.shard, job.job_id, None))
                 step.turn = True
+
+    def _page_read(self, step: Step, page: BucketPage) -> None:
+        """A minute is known once it is read whole, from an index that still has its mark."""
+        self._passed.read(page.minute, len(page.entries), page.last)
+        if page.last and self._mark.is_missing(page):
+            self._horizon.unknown(page.minute, step.now)
+        elif page.last:
+            self._horizon.loaded(page.minute)
 
     def _derive_again(self, entries: Iterable[Entry]) -> None:
         """Find the present rows of jobs whose occurrences fired under a former owner."""
@@ -267,6 +288,7 @@ class ShardEngine:
         """Begin the reads of coming minutes; what the store may not have yet comes from the outbox and this step."""
         self._admit(entry for entry in step.inserts if self._horizon.has_begun(minute_of(entry.run_at)))
         step.bucket_reads = self._horizon.begin(step.now)
+        self._mark.reads_begin(step.bucket_reads)
         for minute in step.bucket_reads:
             self._admit(self._outbox.unacknowledged_inserts(minute))
             self._admit(entry for entry in step.inserts if minute_of(entry.run_at) == minute)
@@ -348,8 +370,10 @@ class ShardEngine:
     def _watermarks(self, step: Step) -> None:
         """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""
         state = self.state
-        if not len(self._outbox) and not step.writes() and self._horizon.loaded_upto > self._start.run_at:
-            state.successors_upto = max(state.successors_upto, state.cursor)
+        if not len(self._outbox) and not step.writes():
+            if self._horizon.loaded_upto > self._start.run_at:
+                state.successors_upto = max(state.successors_upto, state.cursor)
+            state.deleted_upto = self._passed.next
         if step.now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = step.now
             state.forget_passed()
@@ -361,11 +385,18 @@ class ShardEngine:
         state.number = step.number
         self._snapshots.check_room(state)
         self._last_delta_at = step.now
+        self._passed.filed(step.inserts)
+        step.buckets = self._passed.due(step.now)
+        step.write_mark = self._mark.is_due()
         writes = step.writes()
         if writes or step.jobs:
             known = self._horizon.loaded_upto > self._start.run_at
             self._outbox.add(
-                step.number, writes, tuple(step.snapshots), state.cursor if known else state.successors_upto
+                step.number,
+                writes,
+                tuple(step.snapshots),
+                state.cursor if known else state.successors_upto,
+                self._passed.next,
             )
         step.records += delta_records(self._codec, state, step, self._limits.delta_bytes_max, self._limits.ring)
         if self._snapshots.due(state):

@@ -35,6 +35,8 @@ class ShardState:
     reports_offset: int = 0
     indexed_upto: int = 0
     successors_upto: Place = Place(0, "", 0)
+    deleted_upto: int | None = None
+    marked: bool = False
     snapshot_base: int = 0
     snapshot_slot: int = 1
     active: dict[str, Active] = field(default_factory=dict)
@@ -55,6 +57,8 @@ class ShardState:
             reports_offset=self.reports_offset,
             indexed_upto=self.indexed_upto,
             successors_upto=self.successors_upto,
+            deleted_upto=self.deleted_upto,
+            marked=self.marked,
         )
 
     def adopt_header(self, header: ShardHeader) -> None:
@@ -68,6 +72,8 @@ class ShardState:
         self.reports_offset = header.reports_offset
         self.indexed_upto = header.indexed_upto
         self.successors_upto = header.successors_upto
+        self.deleted_upto = header.deleted_upto
+        self.marked = header.marked
 
     def forget_passed(self) -> None:
         """Forget what nothing can ask for any more.

@@ -31,11 +31,15 @@ class StoreWrites:
         inserts: index rows, written with timestamp 1.
         deletes: keys of index rows, deleted with timestamp 2: a delete wins whatever the order of arrival.
         jobs: rows of the jobs table.
+        buckets: minutes whose index partitions are deleted whole, with timestamp 2.
+        mark: write the shard's mark.
     """
 
     inserts: tuple[Entry, ...] = ()
     deletes: tuple[EntryKey, ...] = ()
     jobs: tuple[JobRow, ...] = ()
+    buckets: tuple[int, ...] = ()
+    mark: bool = False
 
     @property
     def size(self) -> int:
@@ -43,7 +47,7 @@ class StoreWrites:
         return sum(len(e.execution) for e in self.inserts) + sum(len(row.snapshot or b"") for row in self.jobs)
 
     def __bool__(self) -> bool:
-        return bool(self.inserts or self.deletes or self.jobs)
+        return bool(self.inserts or self.deletes or self.jobs or self.buckets or self.mark)
 
 
 class BucketPage(NamedTuple):
@@ -54,6 +58,8 @@ class BucketPage(NamedTuple):
     entries: Sequence[Entry]
     last: bool
     """The bucket has been read whole."""
+    marked: bool = True
+    """With the last page: the shard's mark was seen after the rows, so what is not among them was never there."""
 
 
 class JobRead(NamedTuple):

@@ -29,6 +29,8 @@ def _header_to_avro(header: ShardHeader) -> dict[str, Any]:
         "reports_offset": header.reports_offset,
         "indexed_upto": header.indexed_upto,
         "successors_upto": header.successors_upto._asdict(),
+        "deleted_upto": header.deleted_upto,
+        "marked": header.marked,
     }
 
 

@@ -129,23 +129,44 @@ class BucketReads:
     def _page(self, read: _Read, rows: ResultSet) -> None:
         entries = [Entry._make(row) for row in rows.current_rows]
         following = rows.paging_state
-        sizes = [ROW_BYTES + len(entry.execution) + len(entry.plan or "") for entry in entries]
-        size = sum(sizes)
-        with self._lock:
-            if read not in self._asked:
-                return  # Forgotten meanwhile.
-            self._asked.discard(read)
-            self._waiting_bytes += size
-        self._arrived(read.generation, BucketPage(read.shard, read.minute, entries, following is None), size)
         if following is None:
-            self._ask()
+            # The mark is read after the rows: if it is there then, nothing was lost before they were read.
+            self._submit(self._mark_request(read, entries))
+            return
+        sizes = self._hand_over(read, entries, last=False)
+        if sizes is None:
             return
         if entries:
-            read.size.read(len(entries), size, max(sizes))
+            read.size.read(len(entries), sum(sizes), max(sizes))
             last = entries[-1]
             read.seen = (last.run_at, last.job_id, last.version, last.scheduled_for)
         read.paging_state = following
         self._go_on(read)
+
+    def _mark_request(self, read: _Read, entries: list[Entry]) -> Request:
+        def succeeded(rows: ResultSet) -> None:
+            if self._hand_over(read, entries, last=True, marked=rows.one() is not None) is not None:
+                self._ask()
+
+        return Request(
+            lambda connection: connection.bound("select_mark", (read.shard,)),
+            succeeded,
+            lambda: self._wanted(read.shard, read.generation),
+            urgent=True,
+            what=lambda: f"the mark of shard {read.shard}",
+        )
+
+    def _hand_over(self, read: _Read, entries: list[Entry], *, last: bool, marked: bool = True) -> list[int] | None:
+        """Let the owner have a page; return the sizes of its entries, or None where it was forgotten meanwhile."""
+        sizes = [ROW_BYTES + len(entry.execution) + len(entry.plan or "") for entry in entries]
+        size = sum(sizes)
+        with self._lock:
+            if read not in self._asked:
+                return None
+            self._asked.discard(read)
+            self._waiting_bytes += size
+        self._arrived(read.generation, BucketPage(read.shard, read.minute, entries, last, marked), size)
+        return sizes
 
     def _refused(self, read: _Read, _error: TocsinError) -> bool:
         """Servers may not know a mark, or have a bound of their own on pages: try without the one, then with less."""

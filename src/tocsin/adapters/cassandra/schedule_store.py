@@ -184,6 +184,9 @@ class CassandraScheduleStore:
         for key in writes.deletes:
             minute = key.bucket_minute
             by_minute[minute].append(_delete(shard, minute, key))
+        yield from ([Write("delete_bucket", (minute, shard), ROW_BYTES)] for minute in writes.buckets)
+        if writes.mark:
+            yield [Write("insert_mark", (shard,), ROW_BYTES)]
         for rows in by_minute.values():
             yield from split(rows, _size, bounds.rows_max, bounds.bytes_max)
         for jobs in by_replica(self._connection, writes.jobs, lambda row: row.job_id.encode()):

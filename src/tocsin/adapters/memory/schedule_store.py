@@ -18,14 +18,24 @@ class MemoryTables:
         self.jobs: dict[str, JobRow] = {}
         """The winning write of each job; a deleted row has no snapshot."""
         self._deleted: set[tuple[int, EntryKey]] = set()
+        self._gone: set[tuple[int, int]] = set()
+        """Partitions that were deleted whole, by (minute, shard)."""
+        self.marks: set[int] = set()
+        """Shards whose mark is there."""
 
     def apply(self, shard: int, writes: StoreWrites) -> None:
         """Apply writes as their timestamps demand: a delete wins whatever the order, a job's higher version stays."""
+        if writes.mark:
+            self.marks.add(shard)
+        for minute in writes.buckets:
+            self._gone.add((minute, shard))
+            self.index.pop((minute, shard), None)
         for key in writes.deletes:
             self._deleted.add((shard, key))
             self.index[key.bucket_minute, shard].pop(key, None)
         for entry in writes.inserts:
-            if (shard, entry.key) not in self._deleted:
+            place = entry.key.bucket_minute, shard
+            if (shard, entry.key) not in self._deleted and place not in self._gone:
                 self.index[entry.key.bucket_minute, shard][entry.key] = entry
         for row in writes.jobs:
             self.jobs[row.job_id] = _winner(self.jobs.get(row.job_id), row)
@@ -33,6 +43,11 @@ class MemoryTables:
     def bucket(self, shard: int, minute: int) -> list[Entry]:
         """Return the rows of an index partition in the order of its keys."""
         return [entry for _key, entry in sorted(self.index[minute, shard].items())]
+
+    def truncate(self) -> None:
+        """Lose everything, tombstones included, as TRUNCATE does."""
+        for kept in (self.index, self.jobs, self._deleted, self._gone, self.marks):
+            kept.clear()
 
     def snapshot(self, job_id: str) -> bytes | None:
         """Return a job's latest snapshot."""
@@ -65,6 +80,8 @@ class MemoryScheduleStore:
         self.page_rows_max = page_rows_max
         self.page_bytes_max = page_bytes_max
         self.held = False
+        self.written: list[StoreWrites] = []
+        """What was written, in the order in which it arrived."""
         self.closed = False
         self._waiting: deque[tuple[int, int, Callable[[], list[Completion]]]] = deque()
         self._done: deque[Completion] = deque()
@@ -79,6 +96,7 @@ class MemoryScheduleStore:
     def begin_writes(self, shard: int, turn: int, writes: StoreWrites) -> None:
         def write() -> list[Completion]:
             self.tables.apply(shard, writes)
+            self.written.append(writes)
             return [WritesDone(shard, turn)]
 
         self._begin(shard, write)
@@ -126,4 +144,5 @@ class MemoryScheduleStore:
                 parts.append([])
                 size = len(entry.execution)
             parts[-1].append(entry)
-        return [BucketPage(shard, minute, part, part is parts[-1]) for part in parts]
+        marked = shard in self.tables.marks
+        return [BucketPage(shard, minute, part, part is parts[-1], marked) for part in parts]

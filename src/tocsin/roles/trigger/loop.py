@@ -107,6 +107,8 @@ class TriggerLoop:
         self._not_before: Micros = 0
         self._owner = ""
         self._away = False
+        self._lost: set[int] = set()
+        """Shards whose index has lost its rows, as it was last said."""
 
     @property
     def engines(self) -> Mapping[int, ShardEngine]:
@@ -258,8 +260,22 @@ class TriggerLoop:
         for shard, step in steps.items():
             if step.ask_reports_end:
                 self._reports_ends[shard] = self._log.reports_end(shard)
+        self._tell_lost()
         self._measure(now, self._clock.now(), steps)
         self._wait_s = self._wait(now, steps)
+
+    def _tell_lost(self) -> None:
+        """Say which shards wait for their index to be rebuilt, when that changes."""
+        lost = {shard for shard, engine in self._engines.items() if engine.index_is_lost}
+        if lost - self._lost:
+            log.error(
+                "the index has lost its rows; shards wait for `tocsin index rebuild`",
+                action="trigger.index_lost",
+                shards=sorted(lost),
+            )
+        elif self._lost - lost:
+            log.info("the index is whole again", action="trigger.index_found", shards=sorted(self._lost - lost))
+        self._lost = lost
 
     def trim(self) -> None:
         """Delete commands and reports that are applied and old; done now and then, for the log keeps them otherwise."""
