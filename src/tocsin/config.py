@@ -108,12 +108,17 @@ class TriggerSettings(BaseModel):
     )
     buckets_deleted_per_turn_max: int = Field(60, ge=1, description="passed minutes of one shard deleted with one turn")
     unwritten_turns_max: int = Field(
-        500, ge=1, description="turns whose index writes are not acknowledged, before commands wait"
+        10_000, ge=1, description="turns whose index writes are not acknowledged, before commands wait"
     )
     work_portions_per_turn_max: int = Field(
         500, ge=1, description="portions of work longer than a turn (such as missed executions) of one shard"
     )
     work_bytes_per_turn_max: int = Field(4_000_000, ge=1)
+    park_after_s: float = Field(
+        1.0, gt=0, description="a job's row that is slower to come is not waited for: its commands are parked"
+    )
+    parked_max: int = Field(10_000, ge=1, description="parked commands of one shard, before its commands wait")
+    parked_bytes_max: int = Field(16_000_000, ge=1, description="their bytes")
     delta_bytes_max: int = Field(
         512_000, ge=10_000, description="a larger delta is written in parts; also a snapshot's chunk"
     )

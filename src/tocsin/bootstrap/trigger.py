@@ -27,6 +27,7 @@ from tocsin.domain.instants import Micros
 from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.horizon import HorizonLimits
+from tocsin.engine.parking import ParkingLimits
 from tocsin.engine.passed_buckets import PassedLimits
 from tocsin.engine.shard_engine import EngineLimits
 from tocsin.ports.shard_log import ShardLog
@@ -191,6 +192,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         work_bytes_max=trigger.work_bytes_per_turn_max,
         delta_bytes_max=trigger.delta_bytes_max,
         cursor_persist_s=trigger.cursor_persist_s,
+        parking=ParkingLimits(trigger.park_after_s, trigger.parked_max, trigger.parked_bytes_max),
         horizon=HorizonLimits(trigger.preload_minutes, trigger.preload_lead_s, trigger.bucket_reads_max),
         passed=PassedLimits(trigger.index_kept_s, trigger.buckets_deleted_per_turn_max),
     )

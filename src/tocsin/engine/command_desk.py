@@ -1,265 +1,184 @@
 """Takes commands in, and has them decided in log order.
 
 A command that needs a job which is not in memory waits for its row, and all later commands of the shard wait behind
-it: their order is the log's. One that came to the wrong shard is passed on, once.
+it: their order is the log's. If the row is slow to come it is parked, and only later commands of its job wait. One that
+came to the wrong shard is passed on, once.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import islice
 from typing import Final
 
 from tocsin.domain import ids
-from tocsin.domain.commands import LATER_KINDS, Command, CommandKind, CommandOutcome, OutcomeDetail
-from tocsin.domain.definitions import parse, parse_tenant, to_mapping
-from tocsin.domain.errors import CallerError, Fault, InvalidInput, Undecodable
-from tocsin.domain.fields import has_surrogate, shown
+from tocsin.domain.commands import CommandKind, CommandOutcome, OutcomeDetail
+from tocsin.domain.errors import CallerError, Fault, InvalidInput
+from tocsin.domain.fields import shown
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
-from tocsin.domain.instants import EARLIEST, LATEST, MILLISECOND, Micros
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.sharding import shard_key, shard_of
+from tocsin.domain.sharding import shard_key
+from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, CommandReader, Waiting
 from tocsin.engine.effects import Step
+from tocsin.engine.fresh_ids import FreshIds
+from tocsin.engine.held import HeldEntries
 from tocsin.engine.job_commands import Answer, JobCommands, Order
+from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, OUTCOMES, LogRecord, NewRecord
 
 LOOK_AHEAD: Final = 64
 """How many waiting commands are looked at for rows to read beforehand."""
-COMMAND_ID_CHARS_MAX: Final = 100
-REASON_CHARS_MAX: Final = 500
-FRESH_MS: Final = 600_000
-FRESH_IDS_MAX: Final = 100_000
+PARKED_READS_MAX: Final = 64
+"""With so many reads under way, none is begun for parked commands."""
 SHOWN_OUTCOME_CHARS: Final = 200
+UNREADABLE: Final = ""
+"""In place of a job's id: parked by a predecessor that could read it, and by us only to be refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A record that is not decided yet: checked as far as it can be without its job.
+@dataclass(slots=True)
+class Room:
+    """What is left of a step's share for commands."""
 
-    Attributes:
-        command: what it says; of an unreadable one, nothing.
-        order: None where it is faulty, or belongs to another shard.
-        faults: what is wrong with it.
-        passed_to: the shard that it belongs to, where that is another.
-        needs_row: its job must be known before it is decided.
-    """
-
-    record: LogRecord
-    command: Command
-    order: Order | None = None
-    faults: tuple[Fault, ...] = ()
-    passed_to: int | None = None
-    needs_row: bool = False
+    commands: int
+    bytes: int
+    used: bool = False
 
     @property
-    def size(self) -> int:
-        """Bytes of the record's value."""
-        return len(self.record.value or b"")
+    def left(self) -> bool:
+        return self.commands > 0 and self.bytes > 0
 
-
-class FreshIds:
-    """Tells which made ids can have no job yet, so that creates go on while the store is away.
-
-    An id that tocsin makes carries its time. One that was made after this owner began, and not long before its
-    command, is new unless this owner has seen it; it remembers those. All others may be anybody's repetition.
-    """
-
-    def __init__(self) -> None:
-        self._seen: OrderedDict[str, int] = OrderedDict()
-        self._after_ms: int | None = None
-
-    def is_new(self, job_id: str, at: Micros) -> bool:
-        """Tell whether no job can stand under an id whose create's record has this timestamp."""
-        at_ms = at // MILLISECOND
-        if self._after_ms is None:
-            # The first command that we see: whatever was made before it may have been seen by a predecessor.
-            self._after_ms = at_ms
-        made_ms = ids.job_made_at_ms(job_id)
-        return (
-            made_ms is not None
-            and self._after_ms < made_ms
-            and abs(at_ms - made_ms) <= FRESH_MS
-            and job_id not in self._seen
-        )
-
-    def remember(self, job_id: str) -> None:
-        """A job was created under a made id."""
-        made_ms = ids.job_made_at_ms(job_id)
-        if made_ms is None:
-            return
-        self._seen[job_id] = made_ms
-        if len(self._seen) > FRESH_IDS_MAX:
-            _, forgotten_ms = self._seen.popitem(last=False)
-            self._after_ms = max(self._after_ms or 0, forgotten_ms)
+    def take(self, size: int) -> None:
+        self.commands -= 1
+        self.bytes -= size
+        self.used = True
 
 
 class CommandDesk:
-    """The commands of one shard: those that wait, and how each is decided."""
+    """The commands of one shard: those that wait, those that are parked, and how each is decided."""
 
     def __init__(
-        self, state: ShardState, outbox: Outbox, commands: JobCommands, codec: RecordCodec, outcome_partitions: int
+        self,
+        state: ShardState,
+        outbox: Outbox,
+        commands: JobCommands,
+        held: HeldEntries,
+        codec: RecordCodec,
+        outcome_partitions: int,
+        limits: ParkingLimits,
     ) -> None:
         self._state = state
         self._outbox = outbox
         self._commands = commands
         self._codec = codec
         self._outcome_partitions = outcome_partitions
+        self._reader = CommandReader(state, codec)
+        self._fresh = FreshIds()
+        self._rows = JobRows(codec, round(limits.after_s * SECOND))
+        self.parking = Parking(state, held, self._reader, limits)
         self._waiting: deque[Waiting] = deque()
         self.bytes_waiting = 0
-        self._fresh = FreshIds()
-        self._rows: dict[str, Job | None] = {}
-        """Jobs as read from their rows, until a command concerns them."""
-        self._reading: set[str] = set()
+        self._ready: deque[str] = deque([UNREADABLE] if self.parking.has(UNREADABLE) else [])
+        """Jobs with parked commands whose rows have come."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def receive(self, record: LogRecord) -> None:
+    def receive(self, record: LogRecord, now: Micros) -> None:
         """Take a record in; it is decided when its turn comes. One already applied is ignored."""
         expected = self._waiting[-1].record.offset + 1 if self._waiting else self._state.commands_offset
-        if record.offset >= expected:
-            one = self._read(record)
-            self._waiting.append(one)
-            self.bytes_waiting += one.size
+        if record.offset < expected:
+            return
+        one = self._reader.read(record)
+        if one.order is not None and one.command.kind == CommandKind.CREATE:
+            job_id = one.order.job_id
+            derived = one.command.job_id is None and ids.is_made_job_id(job_id)
+            if derived or self._fresh.is_new(job_id, now):
+                one = replace(one, needs_row=False)
+            self._fresh.remember(job_id, now)
+        self._waiting.append(one)
+        self.bytes_waiting += one.size
 
-    def row_read(self, job_id: str, snapshot: bytes | None) -> None:
+    def row_read(self, job_id: str, snapshot: bytes | None, now: Micros) -> None:
         """A job's row has been read."""
-        if job_id in self._reading:
-            self._reading.discard(job_id)
-            try:
-                # What a row says is acknowledged, the deletes of the rows that it replaced included.
-                job = None if snapshot is None else self._codec.decode_job(snapshot)
-                self._rows[job_id] = None if job is None else replace(job, replaced=())
-            except Undecodable:
-                # One damaged row must not stop the shard: its job is answered as unknown.
-                self._rows[job_id] = None
+        if self._rows.answered(job_id, snapshot, now) and self.parking.has(job_id):
+            self._ready.append(job_id)
 
     def apply(self, step: Step, limit: int, bytes_max: int) -> None:
-        """Decide waiting commands in order, up to the bounds or to the first that needs a row that is not there yet."""
-        applied = 0
-        room = bytes_max
-        while self._waiting and applied < limit and room > 0:
+        """Decide in order, up to the bounds: what is parked and can be decided, then what waits.
+
+        The first that needs a row which is not there yet ends the step's share, unless that row is slow to come: then
+        it is parked, and what comes after it goes on.
+        """
+        room = Room(limit, bytes_max)
+        self._fresh.begin(step.now)
+        self._apply_parked(step, room)
+        while self._waiting and room.left:
             one = self._waiting[0]
-            if one.order is not None and one.needs_row and not self._is_known(one.order.job_id):
-                break
+            order = one.order
+            if order is not None and self.parking.has(order.job_id):
+                # Log order: what was parked of this job comes first.
+                ready = False
+            else:
+                ready = order is None or not one.needs_row or self._is_known(order.job_id)
+            if not ready:
+                assert order is not None
+                slow = self.parking.has(order.job_id) or self._rows.is_slow(order.job_id, step.now)
+                if not slow or not self.parking.has_room(one):
+                    break
+                self.parking.park(step, one)
             self._waiting.popleft()
-            room -= one.size
             self.bytes_waiting -= one.size
-            self._decide(step, one)
-            if one.order is not None:
-                self._rows.pop(one.order.job_id, None)
+            room.take(one.size)
             self._state.commands_offset = one.record.offset + 1
-            applied += 1
-        step.turn = step.turn or applied > 0
+            if ready:
+                self._decide(step, one)
+        step.turn = step.turn or room.used
         self._ask_for_rows(step)
+        self._rows.trim()
+
+    def _apply_parked(self, step: Step, room: Room) -> None:
+        while self._ready and room.left:
+            job_id = self._ready[0]
+            one = self.parking.first(job_id)
+            if one is None:
+                self._ready.popleft()
+            elif job_id != UNREADABLE and not self._is_known(job_id):
+                self._ready.popleft()
+                self.parking.ask_again(job_id)
+            else:
+                self.parking.unpark(step, job_id)
+                room.take(one.size)
+                self._decide(step, one)
 
     def _is_known(self, job_id: str) -> bool:
-        return self._outbox.job(job_id) is not None or job_id in self._rows
+        return self._outbox.job(job_id) is not None or self._rows.get(job_id) is not None
 
     def _ask_for_rows(self, step: Step) -> None:
-        """Ask for the rows that waiting commands need, but for jobs that an earlier waiting command will change."""
+        """Ask for the rows that commands need, but for jobs that an earlier waiting command will change."""
+        for job_id in self.parking.to_ask(PARKED_READS_MAX - self._rows.under_way):
+            if self._is_known(job_id):
+                self._ready.append(job_id)
+            elif not self._rows.is_asked(job_id):
+                self._ask(step, job_id)
         earlier: set[str] = set()
         for one in islice(self._waiting, LOOK_AHEAD):
             if one.order is None:
                 continue
             job_id = one.order.job_id
-            if one.needs_row and job_id not in earlier | self._reading and not self._is_known(job_id):
-                self._reading.add(job_id)
-                step.job_reads.append(job_id)
+            wanted = one.needs_row and job_id not in earlier and not self.parking.has(job_id)
+            if wanted and not self._rows.is_asked(job_id) and not self._is_known(job_id):
+                self._ask(step, job_id)
             earlier.add(job_id)
 
-    def _read(self, record: LogRecord) -> Waiting:
-        """Check a record as far as it can be checked without its job."""
-        try:
-            command = self._codec.decode_command(record.value)
-        except Undecodable as error:
-            size = f"{len(record.value or b'')} bytes"
-            remedy = "send a JobCommand as JSON, or in Avro single-object encoding"
-            return Waiting(record, Command("unknown"), faults=(Fault("", size, str(error), remedy),))
-        try:
-            if not EARLIEST <= record.timestamp <= LATEST:
-                remedy = "produce with the present time as the record's timestamp"
-                raise InvalidInput(
-                    [Fault("", f"{record.timestamp} µs", "has a timestamp outside 1970 to 2199", remedy)]
-                )
-            if command.kind not in CommandKind.__members__.values():
-                raise InvalidInput([_unknown_kind(command.kind)])
-            tenant_id = parse_tenant(command.tenant_id)
-            _check_envelope(command)
-            command_id = self._command_id(record, command)
-            job_id = self._job_id(record, command, tenant_id)
-            owner = shard_of(job_id, self._state.shards)
-            if owner != self._state.shard and command.definition is not None:
-                # Passed on as it will be read: what is wrong with it is said here, and nothing is left out on the way.
-                command = replace(command, definition=to_mapping(parse(command.definition)))
-        except InvalidInput as error:
-            return Waiting(record, command, faults=error.faults)
-        order = Order(
-            command, command_id, tenant_id, job_id, ids.version_of(self._state.epoch, record.offset), record.timestamp
-        )
-        if owner != self._state.shard:
-            return self._misplaced(record, order, owner)
-        derived = command.job_id is None and ids.is_made_job_id(job_id)
-        is_new = command.kind == CommandKind.CREATE and (derived or self._fresh.is_new(job_id, record.timestamp))
-        if is_new:
-            self._fresh.remember(job_id)
-        return Waiting(record, command, order, needs_row=not is_new)
-
-    def _misplaced(self, record: LogRecord, order: Order, owner: int) -> Waiting:
-        command = replace(order.command, job_id=order.job_id, command_id=order.command_id)
-        if command.forwarded_from is None:
-            origin = f"{self._state.shard}/{record.offset}"
-            return Waiting(record, replace(command, forwarded_from=origin), passed_to=owner)
-        remedy = "leave forwarded_from out"
-        problem = f"was forwarded to shard {self._state.shard}, but belongs to {owner}"
-        return Waiting(record, command, faults=(Fault("forwarded_from", command.forwarded_from[:64], problem, remedy),))
-
-    def _command_id(self, record: LogRecord, command: Command) -> str:
-        derived = f"{self._state.epoch}.{self._state.shard}.{record.offset}"
-        if command.command_id is None:
-            return derived
-        if 0 < len(command.command_id) <= COMMAND_ID_CHARS_MAX and ids.COMMAND_ID.fullmatch(command.command_id):
-            return command.command_id
-        remedy = f"give 1 to {COMMAND_ID_CHARS_MAX} letters, digits, dots, hyphens and underscores, or leave it out"
-        raise InvalidInput([Fault("command_id", shown(command.command_id), "is not a command's id", remedy)])
-
-    def _job_id(self, record: LogRecord, command: Command, tenant_id: str) -> str:
-        """Return the full id of the job that a command concerns.
-
-        Raises:
-            InvalidInput: it names none, or one that is no id of this tenant.
-        """
-        key = (command.definition or {}).get("idempotency_key") if command.kind == CommandKind.CREATE else None
-        if command.job_id is None:
-            if isinstance(key, str):
-                return ids.keyed_job_id(tenant_id, key)
-            if command.kind == CommandKind.CREATE:
-                return self._derived_job_id(record)
-            raise InvalidInput([Fault("job_id", "None", "is missing", "name the job that the command concerns")])
-        job_id = ids.full_job_id(tenant_id, command.job_id)
-        if job_id is None:
-            remedy = (
-                "give 1 to 64 letters, digits, hyphens and underscores, in front of them at most the own tenant and @"
-            )
-            raise InvalidInput([Fault("job_id", shown(command.job_id), "is not a job id of this tenant", remedy)])
-        if isinstance(key, str) and job_id != ids.keyed_job_id(tenant_id, key):
-            remedy = "give one of job_id and idempotency_key"
-            raise InvalidInput([Fault("job_id", shown(command.job_id), "stands beside an idempotency_key", remedy)])
-        return job_id
-
-    def _derived_job_id(self, record: LogRecord) -> str:
-        """Make an id from the record's place in the log, the same at every replay, that belongs to this shard."""
-        seed = f"{self._state.epoch}/{self._state.shard}/{record.offset}"
-        for nonce in range(1_000_000):
-            job_id = ids.made_job_id(blake2b(f"{seed}/{nonce}".encode(), digest_size=16).hexdigest())
-            if shard_of(job_id, self._state.shards) == self._state.shard:
-                return job_id
-        raise AssertionError("a hash that never hits one of a few shards is no hash")
+    def _ask(self, step: Step, job_id: str) -> None:
+        self._rows.ask(job_id, step.now)
+        step.job_reads.append(job_id)
 
     def _decide(self, step: Step, one: Waiting) -> None:
         if one.passed_to is not None:
@@ -267,19 +186,24 @@ class CommandDesk:
         elif one.order is None:
             self._reject(step, one, one.faults)
         else:
-            mark = step.mark()
-            try:
-                self._answer(step, one, self._carry_out(step, one.order))
-            except InvalidInput as error:
-                self._reject(step, one, error.faults)
-            except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError, CallerError) as error:
-                # No command may stop its shard: what was put into the step is taken back, and the record set aside.
-                step.back_to(mark)
-                problem = f"cannot be carried out: {type(error).__name__}: {error}"[:500]
-                self._reject(step, one, (Fault("", "the command", problem, "report this as a fault of tocsin"),))
+            self._decide_order(step, one, one.order)
+
+    def _decide_order(self, step: Step, one: Waiting, order: Order) -> None:
+        mark = step.mark()
+        try:
+            self._answer(step, one, self._carry_out(step, order))
+        except InvalidInput as error:
+            self._reject(step, one, error.faults)
+        except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError, CallerError) as error:
+            # No command may stop its shard: what was put into the step is taken back, and the record set aside.
+            step.back_to(mark)
+            problem = f"cannot be carried out: {type(error).__name__}: {error}"[:500]
+            self._reject(step, one, (Fault("", "the command", problem, "report this as a fault of tocsin"),))
+        if self._outbox.job(order.job_id) is not None:
+            self._rows.forget(order.job_id)
 
     def _carry_out(self, step: Step, order: Order) -> Answer:
-        job = self._outbox.job(order.job_id) or self._rows.get(order.job_id)
+        job = self._job(order)
         kind = CommandKind(order.command.kind)
         if kind is CommandKind.CREATE:
             return self._commands.create(step, order, job)
@@ -298,6 +222,21 @@ class CommandDesk:
             CommandKind.DELETE: self._commands.delete,
         }[kind]
         return carry_out(step, order, job)
+
+    def _job(self, order: Order) -> Job | None:
+        """Return what stands under an order's id.
+
+        Raises:
+            InvalidInput: a damaged row does.
+        """
+        job, row = self._outbox.job(order.job_id), self._rows.get(order.job_id)
+        if job is not None or row is None:
+            return job
+        if row.damage is not None:
+            self._rows.forget(order.job_id)
+            remedy = "have the index rebuilt from the log, and send the command again"
+            raise InvalidInput([Fault("job_id", shown(order.job_id), f"has a damaged row: {row.damage}", remedy)])
+        return row.job
 
     def _pass_on(self, step: Step, one: Waiting, owner: int) -> None:
         """Send a misplaced command to its shard, with its timestamp and reply address; the owner answers it."""
@@ -351,23 +290,5 @@ class CommandDesk:
         step.tally.commands.append((command.kind if known_kind else "unknown", answer.accepted))
 
 
-def _check_envelope(command: Command) -> None:
-    """Check the fields around a definition."""
-    partition, reason = command.reply_partition, command.reason
-    if partition is not None and not 0 <= partition < 2**31:
-        remedy = "give the partition of the outcomes topic that you read"
-        raise InvalidInput([Fault("reply_partition", shown(partition), "is no partition", remedy)])
-    if reason is not None and (len(reason) > REASON_CHARS_MAX or has_surrogate(reason)):
-        remedy = f"give at most {REASON_CHARS_MAX} characters of well-formed text"
-        raise InvalidInput([Fault("reason", shown(reason), f"is no reason of {len(reason)} characters", remedy)])
-
-
 def _cut(text: str | None) -> str | None:
     return None if text is None else text[:SHOWN_OUTCOME_CHARS]
-
-
-def _unknown_kind(kind: str) -> Fault:
-    known = ", ".join(CommandKind)
-    if kind in LATER_KINDS:
-        return Fault("kind", shown(kind), f"is not supported yet: {LATER_KINDS[kind]}", f"use one of: {known}")
-    return Fault("kind", shown(kind), "is not a kind of command", f"use one of: {known}")

@@ -14,6 +14,7 @@ from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import Void
 from tocsin.engine.dispatch_desk import lane_of
 from tocsin.engine.effects import Step
+from tocsin.engine.held import HeldEntries
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.work import Work
@@ -25,8 +26,9 @@ from tocsin.ports.shard_log import JOBS, NewRecord
 class Filing:
     """Files for one shard."""
 
-    def __init__(self, state: ShardState, outbox: Outbox, work: Work, codec: RecordCodec) -> None:
+    def __init__(self, state: ShardState, outbox: Outbox, held: HeldEntries, work: Work, codec: RecordCodec) -> None:
         self._state = state
+        self._held = held
         self._outbox = outbox
         self._work = work
         self._codec = codec
@@ -97,14 +99,16 @@ class Filing:
         return former.replaced + ((present,) if present is not None else ())
 
     def present_key(self, job: Job) -> EntryKey | None:
-        """Return the key of a job's one row past the cursor, or None where it has none.
+        """Return the key of a job's one row that is not decided, or None where it has none.
 
-        A recurring job's rows follow from its schedule: the present one is the first past the cursor, or the one that
-        was named.
+        A recurring job's rows follow from its schedule: the present one is the first past the cursor, the one that was
+        named, or one that is held.
         """
         entry, cursor = job.entry, self._state.cursor
         if entry is None or entry.place > cursor:
             return entry
+        if (held := self.held_key(job)) is not None:
+            return held
         named = self._state.named.get(job.job_id)
         scheduled_for = (
             named.scheduled_for if named else self.plan(job).next_after(max(entry.scheduled_for, cursor.run_at - 1))
@@ -114,6 +118,10 @@ class Filing:
         if scheduled_for is None:
             return None
         return EntryKey(scheduled_for, job.job_id, entry.version, scheduled_for)
+
+    def held_key(self, job: Job) -> EntryKey | None:
+        """Return the key of a job's row that was due and is held, because commands of the job were parked; or None."""
+        return self._held.key_of(job.job_id, job.entry.version) if job.entry is not None else None
 
     def _shadow(self, step: Step, job: Job, former: Job) -> None:
         """Leave a void: rows, wheel entries, re-derived successors and names of an older version do not count."""

@@ -117,7 +117,11 @@ class JobCommands:
         if former.state is JobState.PAUSED:
             pending = former.pending if same_schedule else self._one_off_at(job, order)
             return self._file(step, replace(job, pending=pending), former, OutcomeDetail.UPDATED)
-        if same_schedule and one_off:
+        held = self._filing.held_key(former) if same_schedule else None
+        if held is not None:
+            # It was due while this command waited, and both definitions have it.
+            entry: EntryKey | None = self._filing.late_or_on_time(job.job_id, job.version, held.scheduled_for)
+        elif same_schedule and one_off:
             entry = (
                 None if self._has_fired(former) or former.entry is None else former.entry._replace(version=job.version)
             )
@@ -196,7 +200,7 @@ class JobCommands:
         """Tell whether a one-off's time line has passed it."""
         if job.state is JobState.PAUSED:
             return job.pending is None
-        return job.entry is None or job.entry.place <= self._state.cursor
+        return self._filing.present_key(job) is None
 
     def _first_key(self, job: Job, order: Order) -> EntryKey | None:
         """Return where a new schedule begins: a create's first occurrence may be late, but is not lost."""

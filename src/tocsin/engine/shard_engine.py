@@ -19,10 +19,12 @@ from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
+from tocsin.engine.held import HeldEntries
 from tocsin.engine.horizon import Horizon, HorizonLimits
 from tocsin.engine.index_mark import IndexMark
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.parking import ParkingLimits
 from tocsin.engine.passed_buckets import PassedBuckets, PassedLimits
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.ring import DELTA_RING
@@ -55,6 +57,7 @@ class EngineLimits:
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
         passed: how long its passed minutes are kept.
+        parking: how many commands wait for a silent store in the state.
         ring: deltas kept; changed only by tests.
     """
 
@@ -62,7 +65,7 @@ class EngineLimits:
     fire_bytes_max: int = 16_000_000
     commands_max: int = 1_000
     command_bytes_max: int = 8_000_000
-    unwritten_turns_max: int = 500
+    unwritten_turns_max: int = 10_000
     unwritten_bytes_max: int = 64_000_000
     work_portions_max: int = 500
     work_bytes_max: int = 4_000_000
@@ -70,6 +73,7 @@ class EngineLimits:
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
     passed: PassedLimits = field(default_factory=PassedLimits)
+    parking: ParkingLimits = field(default_factory=ParkingLimits)
     ring: int = DELTA_RING
 
 
@@ -120,9 +124,12 @@ class ShardEngine:
         self._actives = Actives(state)
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
         self._work = Work(state, codec)
-        self._filing = Filing(state, self._outbox, self._work, codec)
+        self._held = HeldEntries(state)
+        self._filing = Filing(state, self._outbox, self._held, self._work, codec)
         job_commands = JobCommands(state, self._filing, self._dispatches, codec)
-        self._commands = CommandDesk(state, self._outbox, job_commands, codec, outcome_partitions)
+        self._commands = CommandDesk(
+            state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking
+        )
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec)
         self._verdicts = Verdicts(state, self._actives, self._reports)
         self._successors = Successors(state, codec)
@@ -201,7 +208,7 @@ class ShardEngine:
             self._take_completion(step, completion)
         self._file_derived(step)
         for record in arrivals.commands:
-            self._commands.receive(record)
+            self._commands.receive(record, now)
         limits = self._limits
         if len(self._outbox) < limits.unwritten_turns_max and self._outbox.bytes < limits.unwritten_bytes_max:
             self._commands.apply(step, limits.commands_max, limits.command_bytes_max)
@@ -236,7 +243,7 @@ class ShardEngine:
             self._admit(completion.entries)
             self._page_read(step, completion)
         elif isinstance(completion, JobRead):
-            self._commands.row_read(completion.job_id, completion.snapshot)
+            self._commands.row_read(completion.job_id, completion.snapshot, step.now)
         elif isinstance(completion, WritesDone):
             settled = self._outbox.acknowledge(completion.turn)
             if settled.jobs_end is not None:
@@ -265,6 +272,8 @@ class ShardEngine:
             if not entry.plan or entry[:3] > start:
                 continue
             void = voids.get(entry.job_id)
+            if self._held.key_of(entry.job_id, entry.version) is not None:
+                continue  # what follows is worked out when the occurrence at hand is decided
             if (void is None or entry.version >= void.version) and self._dispatches.fault_of(entry) is None:
                 successor = self._successors.derive_again(entry)
                 if successor is not None:
@@ -302,6 +311,9 @@ class ShardEngine:
         stamp = self._codec.stamp(1, step.number, 0)
         count = self._dispatches.release(step, limits.fires_max)
         room = limits.fire_bytes_max
+        for entry in self._commands.parking.released(step, limits.fires_max - count):
+            room -= self._fire_one(step, entry, stamp, before)
+            count += 1
         last: Place | None = None
         while count < limits.fires_max and room > 0:
             # Successors come at least a second later, so within a second the order is complete.
@@ -329,6 +341,9 @@ class ShardEngine:
         """Dispatch or skip one due entry, and file what follows it; return the size of what was dispatched."""
         void = self.state.voids.get(entry.job_id)
         if void is not None and entry.version < void.version:
+            return 0
+        if self._commands.parking.has(entry.job_id):
+            self._held.hold(step, entry)
             return 0
         fault = self._dispatches.fault_of(entry)
         if fault is not None:

@@ -50,7 +50,7 @@ def test_a_created_job_is_answered_whole() -> None:
         }
         assert response.headers["location"] == f"/v1/jobs/{job['job_id']}"
         assert response.headers["etag"] == f'"{job["version"]}"'
-        assert "tocsin-store" not in response.headers
+        assert "tocsin-index" not in response.headers
         read = await client.get(response.headers["location"])
         assert read.status_code == 200
         assert read.json() == job
@@ -285,7 +285,7 @@ def test_with_the_store_away_a_job_is_still_created_and_the_answer_says_so() -> 
         for _ in range(2):
             response = await client.post("/v1/jobs", json=MINIMAL)
             assert response.status_code == 201
-            assert response.headers["tocsin-store"] == "unavailable"
+            assert response.headers["tocsin-index"] == "pending"
         problem_of(await client.get(response.headers["location"]), 503)
 
     visit(house, scene)

@@ -142,7 +142,7 @@ def test_a_delete_is_confirmed_while_the_store_is_away() -> None:
         house.views.failing = True
         response = await client.delete(f"/v1/jobs/{job_id}")
         assert response.status_code == 200
-        assert response.headers["tocsin-store"] == "unavailable"
+        assert response.headers["tocsin-index"] == "pending"
 
     visit(house, scene)
 

@@ -11,7 +11,7 @@ import pytest
 from tocsin.adapters.memory.views import MemoryViews
 from tocsin.domain.errors import Refused, TocsinError, Unavailable
 from tocsin.roles.gateway import snapshots
-from tocsin.roles.gateway.snapshots import STORE_UNAVAILABLE, SnapshotDesk
+from tocsin.roles.gateway.snapshots import INDEX_PENDING, SnapshotDesk
 
 
 class CountingViews(MemoryViews):
@@ -57,7 +57,7 @@ def test_after_a_failure_the_store_is_left_alone_for_a_while(error: TocsinError 
         views.error, views.hangs = error, error is None
         desk = SnapshotDesk(views, 0.01)
         for _ in range(50):
-            assert await desk.write("job_1", 1, b"x") == STORE_UNAVAILABLE
+            assert await desk.write("job_1", 1, b"x") == INDEX_PENDING
         assert views.asked < 50
 
     play(scene)
@@ -69,7 +69,7 @@ def test_the_store_is_asked_again_after_the_rest(monkeypatch: pytest.MonkeyPatch
     async def scene(views: CountingViews) -> None:
         views.error = Unavailable("cassandra", "is away")
         desk = SnapshotDesk(views, 5.0)
-        assert await desk.write("job_1", 1, b"x") == STORE_UNAVAILABLE
+        assert await desk.write("job_1", 1, b"x") == INDEX_PENDING
         views.error = None
         assert await desk.write("job_1", 1, b"x") == {}
         assert await views.read_job("job_1") == b"x"

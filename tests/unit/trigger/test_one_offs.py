@@ -79,7 +79,7 @@ def test_a_byte_bound_splits_a_burst_without_losing_any() -> None:
 
 def test_a_bucket_read_that_overtakes_the_write_misses_nothing(world: World) -> None:
     world.create(in_s=9_999)
-    world.run(1)
+    world.run(6)  # ids that are made from now on are certainly new to this owner
     world.store.held = True
     job = world.create(in_s=300)
     for _ in range(400):

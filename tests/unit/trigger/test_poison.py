@@ -99,7 +99,7 @@ def test_a_repeated_create_after_a_takeover_is_found_out(world: World) -> None:
 
 def test_creates_with_made_ids_go_on_while_the_store_is_away(world: World) -> None:
     world.create(in_s=500)
-    world.run(1)
+    world.run(6)
     world.store.held = True
     jobs = [world.create(in_s=2) for _ in range(5)]
     world.run(5)

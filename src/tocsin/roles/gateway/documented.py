@@ -41,6 +41,10 @@ _IF_MATCH: Final = {
 }
 
 _ETAG: Final = {"description": "the job's version; for If-Match", "schema": {"type": "string"}}
+_INDEX: Final = {
+    "description": "pending: decided for good, but the store is away, so reads may not show it yet",
+    "schema": {"type": "string", "enum": ["pending"]},
+}
 _LOCATION: Final = {"description": "where to read on", "schema": {"type": "string"}}
 
 _PROBLEMS: Final = {
@@ -70,7 +74,7 @@ def _operation(
         status: {"model": model, "description": description} for status, (model, description) in answers.items()
     }
     for status, (model, _) in answers.items():
-        headers = {"ETag": _ETAG} if model in (models.JobModel, models.JobOrValidModel) else {}
+        headers = {"ETag": _ETAG, "Tocsin-Index": _INDEX} if model in (models.JobModel, models.JobOrValidModel) else {}
         if status in (201, 202):
             headers["Location"] = _LOCATION
         if headers:

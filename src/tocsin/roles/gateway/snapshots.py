@@ -14,7 +14,8 @@ log = structlog.get_logger()
 
 REST_S: Final = 1.0
 """After a failure the store is left alone for so long: requests that need it least must not queue up before it."""
-STORE_UNAVAILABLE: Final = {"Tocsin-Store": "unavailable"}
+INDEX_PENDING: Final = {"Tocsin-Index": "pending"}
+"""The command is decided for good, but cannot be read back before the store is there again."""
 
 
 class SnapshotDesk:
@@ -38,7 +39,7 @@ class SnapshotDesk:
         """
         now = asyncio.get_running_loop().time()
         if self._rests_until is not None and now < self._rests_until:
-            return STORE_UNAVAILABLE
+            return INDEX_PENDING
         try:
             async with asyncio.timeout(self._wait_s):
                 await self._views.write_job(job_id, version, snapshot)
@@ -46,7 +47,7 @@ class SnapshotDesk:
             if self._rests_until is None:
                 log.warning("decided jobs are not readable yet", action="gateway.store_lost", error=str(error))
             self._rests_until = asyncio.get_running_loop().time() + REST_S
-            return STORE_UNAVAILABLE
+            return INDEX_PENDING
         if self._rests_until is not None:
             log.info("the store takes snapshots again", action="gateway.store_back")
             self._rests_until = None
