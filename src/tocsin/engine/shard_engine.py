@@ -8,7 +8,7 @@ the state in memory is worth nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tocsin.domain.entries import Entry, Place
 from tocsin.domain.firing import plan_of
@@ -18,16 +18,15 @@ from tocsin.engine.actives import Actives, job_of
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step
+from tocsin.engine.engine_limits import EngineLimits as EngineLimits
 from tocsin.engine.filing import Filing
 from tocsin.engine.held import HeldEntries
-from tocsin.engine.horizon import Horizon, HorizonLimits
+from tocsin.engine.horizon import Horizon
 from tocsin.engine.index_mark import IndexMark
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
-from tocsin.engine.parking import ParkingLimits
-from tocsin.engine.passed_buckets import PassedBuckets, PassedLimits
+from tocsin.engine.passed_buckets import PassedBuckets
 from tocsin.engine.report_desk import ReportDesk
-from tocsin.engine.ring import DELTA_RING
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
 from tocsin.engine.successors import Successors
@@ -40,41 +39,6 @@ from tocsin.ports.shard_log import JOBS, LogRecord, NewRecord, ShardTurn
 
 SWEEP_EVERY: Micros = 10 * SECOND
 """How often voids and names that nothing can ask for any more are looked for; there may be many."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLimits:
-    """Bounds of one step of one shard.
-
-    Attributes:
-        fires_max: executions dispatched in one step.
-        fire_bytes_max: their bytes, roughly.
-        commands_max, command_bytes_max: commands decided in one step, and their bytes.
-        unwritten_turns_max, unwritten_bytes_max: with so many turns, or so many bytes of rows, unacknowledged by the
-            store, commands wait.
-        work_portions_max, work_bytes_max: what work items do in one step, and its bytes.
-        delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
-        cursor_persist_s: an idle shard writes its cursor this often.
-        horizon: how far ahead the index is read.
-        passed: how long its passed minutes are kept.
-        parking: how many commands wait for a silent store in the state.
-        ring: deltas kept; changed only by tests.
-    """
-
-    fires_max: int = 5_000
-    fire_bytes_max: int = 16_000_000
-    commands_max: int = 1_000
-    command_bytes_max: int = 8_000_000
-    unwritten_turns_max: int = 10_000
-    unwritten_bytes_max: int = 64_000_000
-    work_portions_max: int = 500
-    work_bytes_max: int = 4_000_000
-    delta_bytes_max: int = 512_000
-    cursor_persist_s: float = 10.0
-    horizon: HorizonLimits = field(default_factory=HorizonLimits)
-    passed: PassedLimits = field(default_factory=PassedLimits)
-    parking: ParkingLimits = field(default_factory=ParkingLimits)
-    ring: int = DELTA_RING
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,45 @@
+"""The bounds of an owner's step, in one place: what one shard may do, hold and leave unfinished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tocsin.engine.horizon import HorizonLimits
+from tocsin.engine.parking import ParkingLimits
+from tocsin.engine.passed_buckets import PassedLimits
+from tocsin.engine.ring import DELTA_RING
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLimits:
+    """Bounds of one step of one shard.
+
+    Attributes:
+        fires_max: executions dispatched in one step.
+        fire_bytes_max: their bytes, roughly.
+        commands_max, command_bytes_max: commands decided in one step, and their bytes.
+        unwritten_turns_max, unwritten_bytes_max: with so many turns, or so many bytes of rows, unacknowledged by the
+            store, commands wait.
+        work_portions_max, work_bytes_max: what work items do in one step, and its bytes.
+        delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
+        cursor_persist_s: an idle shard writes its cursor this often.
+        horizon: how far ahead the index is read.
+        passed: how long its passed minutes are kept.
+        parking: how many commands wait for a silent store in the state.
+        ring: deltas kept; changed only by tests.
+    """
+
+    fires_max: int = 5_000
+    fire_bytes_max: int = 16_000_000
+    commands_max: int = 1_000
+    command_bytes_max: int = 8_000_000
+    unwritten_turns_max: int = 10_000
+    unwritten_bytes_max: int = 64_000_000
+    work_portions_max: int = 500
+    work_bytes_max: int = 4_000_000
+    delta_bytes_max: int = 512_000
+    cursor_persist_s: float = 10.0
+    horizon: HorizonLimits = field(default_factory=HorizonLimits)
+    passed: PassedLimits = field(default_factory=PassedLimits)
+    parking: ParkingLimits = field(default_factory=ParkingLimits)
+    ring: int = DELTA_RING
