@@ -14,6 +14,15 @@ from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
+def _listed(value: Any) -> Any:
+    """Return what a variable lists, separated by commas or as JSON."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return tuple(json.loads(value))
+    return tuple(v.strip() for v in value.split(",") if v.strip())
+
+
 class KafkaSettings(BaseModel):
     """Where the log is."""
 
@@ -56,13 +65,7 @@ class CassandraSettings(BaseModel):
     @field_validator("contact_points", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return (
-                tuple(json.loads(value))
-                if value.lstrip().startswith("[")
-                else tuple(v.strip() for v in value.split(",") if v.strip())
-            )
-        return value
+        return _listed(value)
 
 
 class ClusterSettings(BaseModel):
@@ -176,6 +179,12 @@ class GatewaySettings(BaseModel):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535, description="0: any free port")
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="names, separated by commas, under which it may be asked (the header Host), loopback standing for"
+        " all of this machine's own. None: on a loopback address those, else any. Name yours if a proxy on this machine"
+        " passes the header on",
+    )
     outcome_wait_s: float = Field(
         2.0, gt=0, description="how long a request waits for its command's outcome before 202"
     )
@@ -188,6 +197,11 @@ class GatewaySettings(BaseModel):
     outcomes_kept_max: int = Field(100_000, ge=1)
     outcomes_kept_bytes_max: int = Field(128_000_000, ge=1)
     pending_max: int = Field(10_000, ge=1, description="requests waiting for outcomes, before 503")
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _listed(value)
 
 
 class ProjectorSettings(BaseModel):

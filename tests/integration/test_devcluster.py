@@ -54,6 +54,7 @@ def keyspaces(endpoints):
     return {row.keyspace_name for row in on_cassandra(endpoints, "SELECT keyspace_name FROM system_schema.keyspaces")}
 
 
+@pytest.mark.timeout(600)  # it starts both servers four times over
 def test_up_keeps_data_and_address_over_down_and_kill_until_fresh(cluster, tmp_path):
     endpoints = cluster.up(die_with_parent=True)
     assert endpoints.managed

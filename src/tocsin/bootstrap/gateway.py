@@ -24,6 +24,7 @@ from tocsin.bootstrap.stores import store_address
 from tocsin.config import GatewaySettings, Settings
 from tocsin.domain.errors import TocsinError
 from tocsin.roles.gateway.app import create_app
+from tocsin.roles.gateway.hosts import LOOPBACK
 from tocsin.roles.gateway.parts import GatewayLimits
 from tocsin.roles.heartbeat import LoopWatch
 
@@ -65,7 +66,7 @@ def _serve(process: Process, settings: Settings) -> int:
         if server is not None:
             server.should_exit = True
 
-    app = _app(process, settings, connection, on_fatal)
+    app = _app(process, settings, connection, on_fatal, _hosts(settings.gateway, listener))
     try:
         with beating(process, settings) as life:
             server = GatewayServer(_uvicorn_config(app, settings.gateway), process, url, life.watch)
@@ -77,7 +78,20 @@ def _serve(process: Process, settings: Settings) -> int:
     return 3 if failed or not server.started else 0
 
 
-def _app(process: Process, settings: Settings, connection: Connection, on_fatal: Callable[[], None]) -> FastAPI:
+def _hosts(gateway: GatewaySettings, listener: socket.socket) -> tuple[str, ...]:
+    """Return the names under which the gateway may be asked; none: any."""
+    if gateway.hosts:
+        return tuple(name.lower() for name in gateway.hosts)
+    return (LOOPBACK, gateway.host.lower()) if _is_loopback(listener) else ()
+
+
+def _app(
+    process: Process,
+    settings: Settings,
+    connection: Connection,
+    on_fatal: Callable[[], None],
+    hosts: tuple[str, ...],
+) -> FastAPI:
     bus = KafkaCommandBus(
         settings.kafka.bootstrap_servers,
         names_of(settings),
@@ -94,11 +108,11 @@ def _app(process: Process, settings: Settings, connection: Connection, on_fatal:
         lambda: uuid_utils.uuid7().hex,
         process.meter,
         lambda: generate_latest(process.meter.registry),
-        _limits(settings.gateway),
+        _limits(settings.gateway, hosts),
     )
 
 
-def _limits(gateway: GatewaySettings) -> GatewayLimits:
+def _limits(gateway: GatewaySettings, hosts: tuple[str, ...]) -> GatewayLimits:
     return GatewayLimits(
         outcome_wait_s=gateway.outcome_wait_s,
         store_wait_s=gateway.store_wait_s,
@@ -107,6 +121,7 @@ def _limits(gateway: GatewaySettings) -> GatewayLimits:
         pending_max=gateway.pending_max,
         outcomes_kept_max=gateway.outcomes_kept_max,
         outcomes_kept_bytes_max=gateway.outcomes_kept_bytes_max,
+        hosts=hosts,
     )
 
 
@@ -167,8 +182,12 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
 def _warn_of_strangers(listener: socket.socket, url: str) -> None:
-    if ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+    if _is_loopback(listener):
         log.warning(
             "there is no authentication yet: whoever has an account on this machine may create and delete jobs",
             action="gateway.unauthenticated",

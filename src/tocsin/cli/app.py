@@ -6,11 +6,16 @@ import sys
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
 from rich.console import Console
+from rich.markup import escape
 
 from tocsin import __version__
 from tocsin.cli import demo, dev, devcluster, fleet, job_definitions, jobs, roles, runs, schema, topics
-from tocsin.cli.exits import EPILOG
+from tocsin.cli.exits import EPILOG, REFUSED, USAGE
+from tocsin.cli.settings_errors import told
+from tocsin.cli.shown import plain
 from tocsin.domain.errors import TocsinError
 
 app = typer.Typer(
@@ -52,9 +57,17 @@ def root(
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one line and exit code 1, never a traceback."""
+    """Run the command line; an error of ours is a line and exit code 1, one in the settings 2, never a traceback."""
     try:
         app()
     except TocsinError as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False)
-        sys.exit(1)
+        _tell(str(error))
+        sys.exit(REFUSED)
+    except (ValidationError, SettingsError) as error:
+        for line in told(error):
+            _tell(line)
+        sys.exit(USAGE)
+
+
+def _tell(problem: str) -> None:
+    Console(stderr=True).print(f"[red]error:[/red] {escape(plain(problem))}", highlight=False, soft_wrap=True)

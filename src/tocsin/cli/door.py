@@ -6,6 +6,7 @@ import http.client
 import ipaddress
 import json
 import os
+import shlex
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -28,6 +29,9 @@ ANSWER_BYTES_MAX: Final = 64_000_000
 LARGE_BYTES: Final = 500_000
 
 _EXITS: Final = {404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 503: UNREACHABLE}
+NO_GATEWAY_REMEDY: Final = "name the gateway with --gateway or TOCSIN_URL"
+_WHOLE: Final = (404, 409, 412, 501)
+"""Problems whose detail says all that their one fault says."""
 _REMEDIES: Final = {
     404: "`tocsin jobs list` shows the jobs that there are; --tenant asks for those of another tenant",
     503: "nothing was done; try again, and see what the gateway's /readyz says is missing",
@@ -57,10 +61,10 @@ def find_gateway(given: str | None) -> Place:
         typer.BadParameter: the given one is no URL.
     """
     if given is not None:
-        parts = urlsplit(given)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        if not _is_gateway_url(given):
+            shown = f"{plain(given.rpartition('@')[2])!r}" if "@" not in given else "a text with an @ in it"
             raise typer.BadParameter(
-                f"{given!r} is not a gateway's URL; give one such as {DEFAULT_URL}", param_hint="--gateway"
+                f"{shown} is not a gateway's URL; give one such as {DEFAULT_URL}", param_hint="--gateway (TOCSIN_URL)"
             )
         return Place(given.rstrip("/"), "as given")
     ready_file = Path(os.environ.get(DEV_DIR_VARIABLE, DEV_DIR)) / "run" / "gateway.json"
@@ -72,6 +76,37 @@ def find_gateway(given: str | None) -> Place:
         return Place(DEFAULT_URL, "the default")
 
 
+def _is_gateway_url(given: str) -> bool:
+    """Tell whether a text is an absolute URL of a host and perhaps a path: no credentials, no query, no odd letters."""
+    try:
+        parts = urlsplit(given)
+        host, _ = parts.hostname, parts.port
+        given.encode("ascii")
+        if host and "[" in parts.netloc:
+            ipaddress.IPv6Address(host)
+            if not parts.netloc.startswith("[") or parts.netloc.rpartition("]")[2][:1] not in ("", ":"):
+                return False
+    except ValueError:
+        return False
+    odd = not given.isprintable() or " " in given or "@" in parts.netloc
+    return parts.scheme in ("http", "https") and bool(host) and not (odd or parts.query or parts.fragment)
+
+
+class _Body(dict[str, Any]):
+    """An object of an answer; that it lacks what a gateway's answers have means that it is none."""
+
+    def __missing__(self, name: str) -> Any:
+        problem = f"what answers is no tocsin gateway, or one of another version: its answer has no {name!r}"
+        raise Failure(UNREACHABLE, problem, NO_GATEWAY_REMEDY)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows nothing: a gateway redirects nobody, and who does may lead a job with its secrets anywhere."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 class Door:
     """Asks one gateway on behalf of one tenant."""
 
@@ -81,7 +116,7 @@ class Door:
         self._wait_s = wait_s
         # A proxy cannot mean the same loopback as we do.
         handlers = [urllib.request.ProxyHandler({})] if _is_loopback(urlsplit(place.url).hostname or "") else []
-        self._opener = urllib.request.build_opener(*handlers)
+        self._opener = urllib.request.build_opener(_NoRedirects(), *handlers)
 
     def ask(
         self,
@@ -96,20 +131,22 @@ class Door:
         Raises:
             Failure: the gateway is not there, refuses, or has not decided.
         """
-        url = self._place.url + path + (f"?{urlencode(query)}" if query else "")
+        url = self._place.url + path + (f"?{urlencode(query, errors='replace')}" if query else "")
         headers = {"Accept": "application/json"}
         data = None
         if body is not None:
-            data = json.dumps(body).encode()
+            data = _written(body)
             headers["Content-Type"] = "application/json"
         if self._tenant is not None:
             headers["Tocsin-Tenant"] = self._tenant
         if if_version is not None:
             headers["If-Match"] = f'"{if_version}"'
         status, content = self._exchange(urllib.request.Request(url, data, headers, method=method))
+        if 300 <= status < 400:
+            raise self._stranger(f"HTTP {status}, a redirect, which is not followed")
         answer = self._parsed(status, content)
         if status == 202:
-            raise _pending(self._place, answer)
+            raise _pending(self._place, self._tenant, answer)
         if status >= 400:
             raise _refused(status, answer)
         return Answer(status, answer)
@@ -138,21 +175,28 @@ class Door:
 
     def _parsed(self, status: int, content: bytes) -> dict[str, Any]:
         try:
-            answer = json.loads(content)
-        except ValueError:
+            answer = json.loads(content, object_hook=_Body)
+        except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict):
             return answer
-        raise Failure(
-            UNREACHABLE,
-            f"what answers at {self._place.url} ({self._place.source}) is no tocsin gateway: HTTP {status}, no JSON",
-            "name the gateway with --gateway or TOCSIN_URL",
-        )
+        raise self._stranger(f"HTTP {status}, no JSON")
+
+    def _stranger(self, why: str) -> Failure:
+        where = f"{self._place.url} ({self._place.source})"
+        return Failure(UNREACHABLE, f"what answers at {where} is no tocsin gateway: {why}", NO_GATEWAY_REMEDY)
+
+
+def _written(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Failure(REFUSED, f"the job cannot be written as JSON: {error}", "nest it less deep") from error
 
 
 def path_of(*segments: str) -> str:
     """Return a path below ``/v1``; a verb goes in with its colon, as a part of the last segment."""
-    return "/v1/" + "/".join(quote(segment, safe=":@~") for segment in segments)
+    return "/v1/" + "/".join(quote(segment, safe=":@~", errors="replace") for segment in segments)
 
 
 def _is_loopback(host: str) -> bool:
@@ -162,12 +206,13 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _pending(place: Place, answer: Mapping[str, Any]) -> Failure:
+def _pending(place: Place, tenant: str | None, answer: Mapping[str, Any]) -> Failure:
     detail = plain(str(answer.get("detail", "the command is not decided yet")))
+    as_tenant = "" if tenant is None else f"-H {shlex.quote(f'Tocsin-Tenant: {plain(tenant)}')} "
     return Failure(
         PENDING,
         f"{detail} (job {plain(str(answer.get('job_id')))})",
-        f"ask for its outcome: curl {place.url}{plain(str(answer.get('status_url', '/v1/commands')))}",
+        f"ask for its outcome: curl {as_tenant}{place.url}{plain(str(answer.get('status_url', '/v1/commands')))}",
     )
 
 
@@ -175,7 +220,8 @@ def _refused(status: int, problem: Mapping[str, Any]) -> Failure:
     """Return the failure that a problem document is: each fault with what would be right."""
     code = _EXITS.get(status, REFUSED)
     detail = plain(str(problem.get("detail") or f"HTTP {status}"))
-    faults = [fault for fault in problem.get("faults") or () if isinstance(fault, dict)]
+    given = problem.get("faults") if status not in _WHOLE else None
+    faults = [fault for fault in given if isinstance(fault, dict)] if isinstance(given, list) else []
     lines = [_fault_line(fault) for fault in faults]
     if len(faults) == 1:
         return Failure(code, lines[0], plain(str(faults[0].get("remedy", ""))))

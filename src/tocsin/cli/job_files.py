@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import yaml
 
 from tocsin.cli.exits import REFUSED, Failure
 from tocsin.cli.job_flags import read_text
 
+VALUES_MAX: Final = 100_000
+"""Values in a file, an alias counting for all that it stands for: a few lines of YAML can stand for billions."""
+
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML whose plain scalars are texts, unless JSON would read them as something else."""
+    """YAML whose plain scalars are texts, unless JSON would read them as something else; other tags it knows none."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the loader's own way to say it
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {}
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merge nothing: that is not of JSON."""
 
 
+_SCALARS: Final[dict[str, re.Pattern[str]]] = {}
 _WHOLE: Final = "-?(?:0|[1-9][0-9]*)"
 for _tag, _pattern, _first in (
     ("bool", "true|false", "tf"),
@@ -30,12 +38,27 @@ for _tag, _pattern, _first in (
     ("float", _WHOLE + r"(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)", "-0123456789"),
 ):
     # The loader asks for a match at the beginning only.
-    _whole = re.compile(rf"(?:{_pattern})\Z")
+    _whole = _SCALARS[_tag] = re.compile(rf"(?:{_pattern})\Z")
     _PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _whole, list(_first))
 
 
-def _float(_loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    return float(node.value)
+def _as_json(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+    """Read a number, true, false or null, also where a tag says that it is one: only as JSON writes it."""
+    text = loader.construct_scalar(node)
+    kind = node.tag.rpartition(":")[2]
+    if _SCALARS[kind].match(text) is None and not (kind == "float" and _SCALARS["int"].match(text)):
+        raise yaml.constructor.ConstructorError(None, None, f"{text[:40]!r} is no {kind}", node.start_mark)
+    if kind == "null":
+        return None
+    return float(text) if kind == "float" else json.loads(text)
+
+
+def _text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+def _sequence(loader: yaml.SafeLoader, node: yaml.SequenceNode) -> list[Any]:
+    return loader.construct_sequence(node, deep=True)
 
 
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -45,8 +68,17 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     return mapping
 
 
-_PlainLoader.add_constructor("tag:yaml.org,2002:float", _float)
+def _unknown(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+    problem = f"the tag {node.tag.rpartition(':')[2][:40]!r} is none of JSON's types"
+    raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+for _kind in _SCALARS:
+    _PlainLoader.add_constructor(f"tag:yaml.org,2002:{_kind}", _as_json)
+_PlainLoader.add_constructor("tag:yaml.org,2002:str", _text)
+_PlainLoader.add_constructor("tag:yaml.org,2002:seq", _sequence)
 _PlainLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_PlainLoader.add_constructor(None, _unknown)
 
 
 def read_definition(name: str) -> dict[str, Any]:
@@ -63,9 +95,25 @@ def read_definition(name: str) -> dict[str, Any]:
         definition = _from_json(name, text)
     else:
         definition = _from_yaml(name, text)
+    if _count(definition) > VALUES_MAX:
+        raise Failure(REFUSED, f"-f: {name} holds more than {VALUES_MAX} values", "give one job; write aliases out")
     if not isinstance(definition, dict) or not all(isinstance(key, str) for key in definition):
         raise Failure(REFUSED, f"-f: {name} holds no object", "give a job as a JSON or YAML object with its fields")
     return definition
+
+
+def _count(value: Any) -> int:
+    """Return how many values a definition has when it is written out, at most a few more than ``VALUES_MAX``.
+
+    One that holds itself, as aliases can, has no end of them.
+    """
+    count, waiting = 0, [value]
+    while waiting and count <= VALUES_MAX:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict | list):
+            waiting.extend(one.values() if isinstance(one, dict) else one)
+    return count
 
 
 def _from_json(name: str, text: str) -> Any:

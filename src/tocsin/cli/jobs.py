@@ -23,6 +23,8 @@ from tocsin.cli.shown import (
     schedule_text,
     target_text,
 )
+from tocsin.domain.definitions import parse_tenant
+from tocsin.domain.errors import InvalidInput
 
 RUNS_LOOKED_AT: Final = 50
 """How many attempts are searched for the last failure."""
@@ -54,7 +56,14 @@ def group(ctx: typer.Context, url: GroupGateway = None) -> None:
 
 def open_door(ctx: typer.Context, gateway: str | None, tenant: str | None) -> Door:
     """Return the door that a command asks: its own option goes before the group's."""
-    return Door(find_gateway(gateway or ctx.obj or None), tenant)
+    if tenant is not None:
+        try:
+            parse_tenant(tenant)
+        except InvalidInput as error:
+            [fault] = error.faults
+            told = f"{plain(fault.value)} {fault.problem}; {fault.remedy}"
+            raise typer.BadParameter(told, param_hint="--tenant (TOCSIN_TENANT)") from error
+    return Door(find_gateway(gateway or ctx.obj or None), tenant or None)
 
 
 @app.command("list")

@@ -186,7 +186,7 @@ def _parse_metadata(reader: FieldReader) -> str | None:
     text = as_json(value)
     if text is None:
         remedy = f"give any JSON value nested at most {JSON_DEPTH_MAX} levels deep, with integers of at most 64 bits"
-        reader.fault("metadata", value, "is not JSON, or nested too deep", remedy)
+        reader.fault("metadata", value, "is not JSON that every reader takes", remedy)
         return None
     if has_surrogate(text):
         reader.fault("metadata", "(JSON)", "holds half of a surrogate pair", "send well-formed Unicode")

@@ -21,6 +21,14 @@ SHOWN_CHARS_MAX: Final = 120
 """How much of a wrong value an error repeats."""
 _SHOWN_ITEMS_MAX: Final = 8
 _SHOWN_DEPTH_MAX: Final = 3
+HIDDEN: Final = "(hidden)"
+"""Shown instead of what may be a secret: faults are logged, and kept on topics that others read."""
+_SECRET_NAME: Final = re.compile(
+    r"headers?$|authorization|cookie|passw|secret|token|credential|api[-_]?key|private[-_]?key", re.IGNORECASE
+)
+_URL_CREDENTIALS: Final = re.compile(r"//[^/?#\s'\"]*@")
+_MASKED_CHARS_MAX: Final = 65_536
+_LONG_DIGITS: Final = re.compile(rb"[0-9]{19}")
 
 JSON_DEPTH_MAX: Final = 64
 """How deep free JSON may be nested; some readers of JSON give up at a few hundred levels."""
@@ -35,19 +43,31 @@ def shown(value: object) -> str:
 
 
 def _shown(value: object, depth: int) -> str:
+    if isinstance(value, str) and "//" in value:
+        value = _URL_CREDENTIALS.sub(f"//{HIDDEN}@", value[:_MASKED_CHARS_MAX])
     if isinstance(value, str | bytes):
         return repr(value[:SHOWN_CHARS_MAX]) + ("…" if len(value) > SHOWN_CHARS_MAX else "")
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"  # Python refuses to write the longest ones out
     if isinstance(value, Mapping):
         pairs = islice(value.items(), _SHOWN_ITEMS_MAX if depth else 0)
-        return _enclosed("{}", [f"{_shown(k, 0)}: {_shown(v, depth - 1)}" for k, v in pairs], len(value))
+        return _enclosed("{}", [f"{_shown(k, 0)}: {_shown_at(k, v, depth - 1)}" for k, v in pairs], len(value))
     if isinstance(value, list | tuple):
         items = value[: _SHOWN_ITEMS_MAX if depth else 0]
         return _enclosed("[]", [_shown(item, depth - 1) for item in items], len(value))
     if value is None or isinstance(value, int | float):
         return repr(value)
     return f"a {type(value).__name__}"
+
+
+def _shown_at(name: object, value: object, depth: int) -> str:
+    """Return a value as it may be shown under its name."""
+    return HIDDEN if value is not None and may_be_secret(name) else _shown(value, depth)
+
+
+def may_be_secret(name: object) -> bool:
+    """Tell whether what stands under a name is not to be shown: credentials, and all headers."""
+    return isinstance(name, str) and _SECRET_NAME.search(name[:SHOWN_CHARS_MAX]) is not None
 
 
 def _enclosed(brackets: str, items: list[str], count: int) -> str:
@@ -103,6 +123,23 @@ def as_json(value: object) -> str | None:
     return None
 
 
+def with_whole_integers(text: bytes, loaded: Any) -> Any:
+    """Return what a JSON text holds, with the integers that a quick reader made doubles of as integers again.
+
+    They are too large all the same; but as integers they are refused under their names, and not silently rounded.
+
+    Args:
+        text: well-formed.
+        loaded: what the quick reader made of it.
+    """
+    if _LONG_DIGITS.search(text) is None:
+        return loaded
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # nested deeper than any field may be, and refused for that
+        return loaded
+
+
 class FieldReader:
     """Reads the fields of one mapping; faults of all readers of an input land in one list.
 
@@ -123,7 +160,9 @@ class FieldReader:
     def fault(self, name: object, value: object, problem: str, remedy: str) -> None:
         """Record that a field is wrong; beyond ``FAULTS_MAX`` only that there are more."""
         if len(self.faults) < FAULTS_MAX:
-            self.faults.append(Fault(self.path(printable(name)) if name else self._path, shown(value), problem, remedy))
+            path = self.path(printable(name)) if name else self._path
+            secret = value is not None and may_be_secret(name) and not (name == "headers" and isinstance(value, str))
+            self.faults.append(Fault(path, HIDDEN if secret else shown(value), problem, remedy))
         elif len(self.faults) == FAULTS_MAX:
             self.faults.append(Fault("", f"more than {FAULTS_MAX} faults", "has too many faults", "mend these first"))
 
@@ -174,7 +213,7 @@ class FieldReader:
                 self.fault(name, None, "is missing", remedy)
             return None
         if not isinstance(value, Mapping):
-            self.fault(name, value, "is not an object", remedy)
+            self.fault(name, HIDDEN if may_be_secret(name) else value, "is not an object", remedy)
             return None
         return FieldReader(value, self.path(name), self.faults)
 
@@ -221,4 +260,5 @@ class FieldReader:
                 continue
             near = difflib.get_close_matches(name[:64], names, n=1) if isinstance(name, str) else []
             hint = f"did you mean {near[0]!r}? " if near else ""
-            self.fault(name, value, "is an unknown field", hint + listed)
+            found = HIDDEN if may_be_secret(name) else value
+            self.fault(name, found, "is an unknown field", hint + listed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate
+from tocsin.domain.fields import HIDDEN, JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate
 
 URL_CHARS_MAX: Final = 2048
 HEADERS_MAX: Final = 64
@@ -29,6 +30,7 @@ _URL: Final = re.compile(r"[\x21-\x7e]+")
 _HOST: Final = re.compile(
     r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?"
 )
+_BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](?::[0-9]*)?")
 HOST_CHARS_MAX: Final = 253
 _OWN_HEADERS: Final = ("idempotency-key", "host", "content-length", "transfer-encoding", "connection", "traceparent")
 _OWN_PREFIXES: Final = ("tocsin-", "webhook-")
@@ -155,13 +157,13 @@ def _parse_url(reader: FieldReader) -> str | None:
         reader.fault("url", _hidden(url), f"is not a URL ({error})", remedy)
         return None
     if parts.username is not None or parts.password is not None:
-        reader.fault("url", "(hidden)", "holds a user name or password", "send credentials in a header instead")
+        reader.fault("url", HIDDEN, "holds a user name or password", "send credentials in a header instead")
     elif _URL.fullmatch(url) is None or "\\" in url:
         problem = "holds a space, a backslash or a character that is not ASCII"
         reader.fault("url", _hidden(url), problem, "percent-encode it; write a host name in its xn-- form")
     elif parts.scheme not in ("http", "https") or not host:
         reader.fault("url", _hidden(url), "is not an absolute http or https URL", remedy)
-    elif "[" not in parts.netloc and (_HOST.fullmatch(host) is None or len(host) > HOST_CHARS_MAX):
+    elif not _is_host(host, parts.netloc):
         reader.fault("url", url, "has a host that can be no name and no address", remedy)
     elif port == 0:
         reader.fault("url", url, "names port 0", remedy)
@@ -170,9 +172,22 @@ def _parse_url(reader: FieldReader) -> str | None:
     return None
 
 
+def _is_host(host: str, netloc: str) -> bool:
+    """Tell whether the host of a URL can be a name or an address; one of version 6 stands in brackets, and alone."""
+    if "[" not in netloc and "]" not in netloc:
+        return _HOST.fullmatch(host) is not None and len(host) <= HOST_CHARS_MAX
+    if _BRACKETED.fullmatch(netloc) is None:
+        return False
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _hidden(url: str) -> str:
     """Return a URL that is wrong as it may be shown: what stands before an @ may be a password."""
-    return "(hidden)" if "@" in url else url
+    return HIDDEN if "@" in url else url
 
 
 def _parse_headers(reader: FieldReader) -> dict[str, str]:
@@ -187,19 +202,21 @@ def _parse_headers(reader: FieldReader) -> dict[str, str]:
     bytes_left = HEADERS_BYTES_MAX
     for name, value in given.items():
         if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
-            reader.fault("headers", name, "is not a header name", "use letters, digits and hyphens")
+            # Of "Authorization: Bearer …" as a name, all behind the colon is hidden.
+            began = re.split(r"[:\s]", name, maxsplit=1)[0] if isinstance(name, str) else name
+            reader.fault("headers", began, "is not a header name", "use letters, digits and hyphens")
         elif name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_PREFIXES):
-            inner.fault(name, value, "is set by tocsin itself", "leave the header out")
+            inner.fault(name, HIDDEN, "is set by tocsin itself", "leave the header out")
         elif not isinstance(value, str) or len(value) > HEADER_CHARS_MAX:
-            inner.fault(name, value, "is not a text", f"give a text of at most {HEADER_CHARS_MAX} characters")
+            inner.fault(name, HIDDEN, "is not a text", f"give a text of at most {HEADER_CHARS_MAX} characters")
         elif _HEADER_VALUE.fullmatch(value) is None or value != value.strip():
             inner.fault(
-                name, value, "is not a header value", "leave out line breaks, control characters and outer spaces"
+                name, HIDDEN, "is not a header value", "leave out line breaks, control characters and outer spaces"
             )
         elif name.lower() in (known.lower() for known in headers):
-            inner.fault(name, value, "is given twice", "give each header once")
+            inner.fault(name, HIDDEN, "is given twice", "give each header once")
         elif (bytes_left := bytes_left - len(name) - len(value.encode())) < 0:
-            inner.fault(name, value, "is too much", f"give at most {HEADERS_BYTES_MAX} bytes of headers in all")
+            inner.fault(name, HIDDEN, "is too much", f"give at most {HEADERS_BYTES_MAX} bytes of headers in all")
         else:
             headers[name] = value
     return headers
@@ -213,7 +230,8 @@ def _parse_content(reader: FieldReader, name: str, headers: dict[str, str]) -> s
     if isinstance(content, Mapping | list):
         text = as_json(content)
         if text is None:
-            reader.fault(name, content, "is not JSON, or nested too deep", f"nest at most {JSON_DEPTH_MAX} levels deep")
+            remedy = f"nest at most {JSON_DEPTH_MAX} levels deep, with integers of at most 64 bits"
+            reader.fault(name, content, "is not JSON that every reader takes", remedy)
             return None
         content = text
         if not any(header.lower() == "content-type" for header in headers):

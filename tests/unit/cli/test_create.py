@@ -135,7 +135,6 @@ def test_validate_only_changes_nothing(terminal: Terminal) -> None:
         (("--concurrency", "queue"), "is not supported yet"),
         (("--header", "Host: x"), "target.headers.Host: is set by tocsin itself"),
         (("--id", "a b"), "job_id: is not an id"),
-        (("--tenant", "a b"), "Tocsin-Tenant: is not a tenant id"),
     ],
 )
 def test_what_the_gateway_refuses_is_told_with_its_remedy(
@@ -218,6 +217,22 @@ def test_a_file_may_be_json(terminal: Terminal) -> None:
     assert create(terminal, "-f", "job.json")["target"]["value"] == '{"a":1}'
 
 
+BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+"""A kilobyte that would be written out as 2^60 numbers."""
+
+
+def test_aliases_and_plain_tags_of_yaml_are_taken(terminal: Terminal) -> None:
+    text = """\
+schedule: {every_s: !!float 60}
+target: {type: http, url: !!str https://a.example/, headers: &shared {X-A: "1"}}
+metadata: {again: *shared, "<<": !!int 5}
+"""
+    Path("job.yaml").write_text(text)
+    job = create(terminal, "-f", "job.yaml")
+    assert job["metadata"] == {"again": {"X-A": "1"}, "<<": 5}
+    assert job["schedule"] == {"every_s": 60}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -230,6 +245,22 @@ def test_a_file_may_be_json(terminal: Terminal) -> None:
         ("", "holds no object"),
         ("!!python/object/apply:os.system ['echo x']", "is not YAML"),
         ("a: &x [*x]", "is not"),
+        ("a: &x {b: *x}", "is not"),
+        ("a: !!set {x, y}", "'set' is none of JSON's types (line 1"),
+        ("a: !!binary x", "'binary' is none of JSON's types"),
+        ("a: !!timestamp 2026-10-11", "'timestamp' is none of JSON's types"),
+        ("a: !!omap [x: 1]", "'omap' is none of JSON's types"),
+        ("a: !own [1]", "'!own' is none of JSON's types"),
+        ("a: !!merge x", "'merge' is none of JSON's types"),
+        ("a: !!bool maybe", "'maybe' is no bool"),
+        ("a: !!int 0x1F", "'0x1F' is no int"),
+        ("a: !!float .inf", "'.inf' is no float"),
+        ("a: !!int [1]", "is not YAML"),
+        ("a: !!seq x", "is not YAML"),
+        ("? [a]\n: b", "is not YAML"),
+        ("a: !!int " + "9" * 5_000, "is not"),
+        (BOMB, "holds more than 100000 values"),
+        ("a: 1\n---\nb: 2", "is not YAML"),
         ("\udcff", "not text in UTF-8"),
         ("x" * (TEXT_BYTES_MAX + 1), "too large"),
     ],

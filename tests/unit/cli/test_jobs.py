@@ -12,6 +12,7 @@ import pytest
 from tests.unit.cli.conftest import Terminal
 from tests.unit.gateway.house import NOON
 from tests.unit.gateway.test_runs import dispatched, ended, head_of
+from tocsin.cli.app import main
 from tocsin.domain.executions import AttemptError
 from tocsin.domain.instants import SECOND
 
@@ -244,6 +245,116 @@ def test_what_is_no_gateway_is_told_as_such(terminal: Terminal) -> None:
     terminal.house.app.router.routes.insert(0, terminal.house.app.router.routes.pop())
     said = terminal.error("jobs", "list", exit_code=3)
     assert "is no tocsin gateway: HTTP 200, no JSON" in said
+
+
+def answering(terminal: Terminal, status: int, body: bytes, **headers: str) -> None:
+    """Put something that is no gateway where the gateway was."""
+
+    async def other(_scope: Any, _receive: Any, send: Any) -> None:
+        named = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": named})
+        await send({"type": "http.response.body", "body": body})
+
+    terminal.house.app.mount("/v1", other)
+    terminal.house.app.router.routes.insert(0, terminal.house.app.router.routes.pop())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"null", b'"x"', b"\xff", b"{}", b'{"jobs": [{}]}', b"[" * 100_000, b'{"a":' * 100_000, b'{"jobs"'],
+    ids=range(10),
+)
+def test_an_answer_that_no_gateway_gives_is_told_and_no_traceback(terminal: Terminal, body: bytes) -> None:
+    answering(terminal, 200, body)
+    for words in (("jobs", "list"), ("jobs", "get", "x"), ("jobs", "pause", "x"), ("runs", "list", "x")):
+        result = terminal.run(*words, exit_code=3)
+        assert "is no tocsin gateway" in result.stderr
+        assert "TOCSIN_URL" in result.stderr
+
+
+@pytest.mark.parametrize("faults", ["x", [1], {}, 7, None, [{}]])
+def test_a_problem_of_an_odd_form_is_told_as_far_as_it_goes(terminal: Terminal, faults: Any) -> None:
+    answering(terminal, 422, json.dumps({"detail": "so it is", "faults": faults}).encode())
+    assert terminal.error("jobs", "list", exit_code=1)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(terminal: Terminal, status: int) -> None:
+    """Who redirects is no gateway, and could have a job with its secrets sent anywhere."""
+    before = len(terminal.house.bus.commands)
+    answering(terminal, status, b"", location=f"{terminal.url}/healthz")
+    for words in (("jobs", "list"), ("jobs", "create", *CALL)):
+        assert f"HTTP {status}, a redirect" in terminal.error(*words, exit_code=3)
+    assert len(terminal.house.bus.commands) == before
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8080",
+        "ftp://a.example/",
+        "http://",
+        "http://[::1",
+        "http://[::1]x/",
+        "http://x[::1]/",
+        "http://a.example:port",
+        "http://a.example:99999",
+        "http://a b/",
+        "http://ü.example/",
+        "http://me:hunter2@a.example/",
+        "http://a.example/?x=1",
+        "http://a.example/\udc80",
+        "rubbish\x1b[31m",
+    ],
+)
+def test_a_bad_gateway_url_is_wrong_usage_and_names_where_it_came_from(terminal: Terminal, url: str) -> None:
+    for words, environ in ((("jobs", "list", "--gateway", url), {}), (("runs", "get", "x.1.2"), {"TOCSIN_URL": url})):
+        said = terminal.error(*words, exit_code=2, **environ)
+        assert "TOCSIN_URL" in said
+        assert "hunter2" not in said
+        assert "\x1b" not in said
+
+
+def test_odd_letters_on_the_command_line_lead_to_no_traceback(terminal: Terminal) -> None:
+    for words in (("jobs", "get", "\udc80"), ("runs", "get", "\udc80")):
+        terminal.error(*words, exit_code=4)
+    assert "page_token" in terminal.error("jobs", "list", "--page-token", "\udc80", exit_code=1)
+    for tenant in ("ü", "\udc80", "a b", "x" * 65):
+        assert "TOCSIN_TENANT" in terminal.error("jobs", "list", "--tenant", tenant, exit_code=2)
+
+
+def test_where_to_ask_for_what_is_pending_names_the_tenant(terminal: Terminal) -> None:
+    terminal.house.answering = False
+    said = terminal.error("jobs", "create", *CALL, "--tenant", "acme", exit_code=6)
+    assert f"curl -H 'Tocsin-Tenant: acme' {terminal.url}/v1/commands/cmd_" in said
+    assert "Tocsin-Tenant" not in terminal.error("jobs", "create", *CALL, exit_code=6)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("TOCSIN_GATEWAY__PORT", "abc", "integer"),
+        ("TOCSIN_GATEWAY__PORT", "-1", "greater than or equal to 0"),
+        ("TOCSIN_HEARTBEAT_EVERY_S", "[b]0", "number"),
+        ("TOCSIN_KAFKA", "x", "JSON"),
+        ("TOCSIN_KAFKA__EXTRA", "x", "JSON"),
+        ("TOCSIN_CASSANDRA__CONTACT_POINTS", "[x", "TOCSIN_CASSANDRA__CONTACT_POINTS"),
+        ("TOCSIN_KAFKA__EXTRA", '{"sasl.password": 7}', "string"),
+    ],
+)
+def test_a_bad_setting_is_told_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variable: str, value: str, told: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setattr("sys.argv", ["tocsin", "gateway"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert variable in said
+    assert told in said
+    assert (value in said) or "password" in value
+    assert "Traceback" not in said
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(

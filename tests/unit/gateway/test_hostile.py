@@ -172,6 +172,135 @@ def test_who_asks_first_is_refused_at_once() -> None:
     visit(house, scene)
 
 
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [
+        ("metadata", 2**64),
+        ("metadata", -(2**63) - 1),
+        ("target.body", 10**30),
+        ("delay_s", 2**70),
+        ("metadata", 10**300),
+    ],
+)
+def test_an_integer_beyond_64_bits_is_refused_by_name_and_never_rounded(field: str, number: int) -> None:
+    house = House()
+    job: dict[str, Any] = json.loads(json.dumps(MINIMAL))
+    place, name = (job["target"], "body") if field == "target.body" else (job, field)
+    place[name] = number if name == "delay_s" else {"deep": [number]}
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        problem = problem_of(await client.post("/v1/jobs", content=json.dumps(job), headers=JSON), 422)
+        assert [fault["field"] for fault in problem["faults"]] == [field]
+
+    visit(house, scene)
+    assert not house.bus.commands
+
+
+def test_the_longest_integers_and_doubles_of_any_size_are_kept() -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for value in (2**64 - 1, -(2**63), 1e300, 12345678901234567890.5, {"id": "1" * 50}):
+            response = await client.post("/v1/jobs", json={**MINIMAL, "metadata": value})
+            assert (response.status_code, response.json()["metadata"]) == (201, value)
+
+    visit(House(), scene)
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"target": {**MINIMAL["target"], "headers": {"Authorization": f"Bearer {SECRET}\n"}}},
+        {"target": {**MINIMAL["target"], "headers": {"X-Key": SECRET + "\x00"}}},
+        {"target": {**MINIMAL["target"], "headers": {f"Authorization: {SECRET}": "x"}}},
+        {"target": {**MINIMAL["target"], "headers": {"X-Key": [SECRET]}}},
+        {"target": {**MINIMAL["target"], "headers": f"X-Key: {SECRET}"}},
+        {"target": {**MINIMAL["target"], "headers": [SECRET]}},
+        {"target": {**MINIMAL["target"], "header": {"X-Key": SECRET}}},
+        {"target": {**MINIMAL["target"], "password": [SECRET]}},
+        {"target": {"type": "http", "url": f"https://me:{SECRET}@a.example/"}},
+        {"target": {"type": "http", "url": f"https://me:{SECRET}@a.example:99999/"}},
+        {"target": {"type": "http", "uri": f"https://me:{SECRET}@a.example/"}},
+        {"target": f"https://me:{SECRET}@a.example/"},
+        {"target": [{"url": f"https://me:{SECRET}@a.example/"}]},
+        {"headers": {"X-Key": SECRET}},
+        {"headers": SECRET},
+        {"job": {"target": {"headers": {"X-Key": SECRET}}}},
+        {"job": {"auth": {"api_key": SECRET, "token": SECRET}}},
+    ],
+    ids=range(17),
+)
+def test_what_may_be_a_secret_is_not_repeated_in_faults(more: dict[str, Any]) -> None:
+    """They are logged, and outcomes with their faults stand on a topic."""
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        answer = await client.post("/v1/jobs", json={**MINIMAL, **more})
+        assert problem_of(answer, 422)["faults"]
+        assert SECRET not in answer.text
+
+    visit(House(), scene)
+
+
+def test_a_page_whose_name_leads_to_loopback_is_turned_away() -> None:
+    """What a page in a browser may do by a name of its own that suddenly means 127.0.0.1."""
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        for host in (
+            "localhost",
+            "LOCALHOST:8080",
+            "127.0.0.1:8080",
+            "127.8.8.8",
+            "[::1]:80",
+            "localhost.",
+            "in.house",
+        ):
+            assert (await client.get("/healthz", headers={"Host": host})).status_code == 200, host
+        for host in (
+            "evil.example",
+            "evil.example:8080",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "",
+            "[::2]",
+            "a@localhost",
+        ):
+            answer = await client.post("/v1/jobs", json=MINIMAL, headers={"Host": host})
+            assert problem_of(answer, 421)["faults"][0]["field"] == "Host"
+
+    house = House(hosts=("loopback", "in.house"))
+    visit(house, scene)
+    assert not house.bus.commands
+
+
+def test_every_refusal_says_what_is_wrong_and_what_would_help() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        body, gone = {"json": MINIMAL}, "job_" + "0" * 32
+        job = (await client.post("/v1/jobs", json={**MINIMAL, "job_id": "mine"})).json()
+        house.owner.running.add(job["job_id"])
+        for status, field, method, path, more in (
+            (404, "job_id", "GET", f"/v1/jobs/{gone}", {}),
+            (404, "job_id", "DELETE", f"/v1/jobs/{gone}", {}),
+            (404, "execution_id", "GET", "/v1/runs/x", {}),
+            (404, "command_id", "GET", "/v1/commands/x", {}),
+            (404, "path", "GET", "/nowhere", {}),
+            (405, "method", "DELETE", "/v1/jobs", {}),
+            (409, "job_id", "POST", "/v1/jobs", {"json": {**MINIMAL, "job_id": "mine", "delay_s": 7}}),
+            (409, "job_id", "POST", "/v1/jobs/mine:trigger", {}),
+            (412, "If-Match", "DELETE", "/v1/jobs/mine", {"headers": {"If-Match": '"1"'}}),
+            (415, "Content-Type", "POST", "/v1/jobs", {"content": b"{}"}),
+            (415, "Content-Encoding", "POST", "/v1/jobs", {**body, "headers": {"Content-Encoding": "gzip"}}),
+            (501, "path", "GET", "/v1/dead-letters", {}),
+            (501, "If-Unmodified-Since", "DELETE", "/v1/jobs/mine", {"headers": {"If-Unmodified-Since": "x"}}),
+        ):
+            [fault] = problem_of(await client.request(method, path, **more), status)["faults"]
+            assert fault["field"] == field, (method, path)
+
+    visit(house, scene)
+
+
 HOSTILE_IDS = [
     "x" * 65,
     "job_" + "0" * 32 + "\n",

@@ -147,6 +147,34 @@ def test_a_delete_is_confirmed_while_the_store_is_away() -> None:
     visit(house, scene)
 
 
+def test_who_holds_the_job_already_is_told_so_without_it() -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        created = await client.post("/v1/jobs", json=MINIMAL)
+        path, tag = f"/v1/jobs/{created.json()['job_id']}", created.headers["etag"]
+        for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            for method in ("GET", "HEAD"):
+                answer = await client.request(method, path, headers={"If-None-Match": given})
+                assert (answer.status_code, answer.headers["etag"], answer.content) == (304, tag, b"")
+        for given in ('"1"', tag.strip('"'), "", 'W/"1"'):
+            answer = await client.get(path, headers={"If-None-Match": given})
+            assert (answer.status_code, answer.json()["job_id"]) == (200, created.json()["job_id"])
+        assert (await client.get("/v1/jobs/job_" + "0" * 32, headers={"If-None-Match": "*"})).status_code == 404
+
+    visit(House(), scene)
+
+
+@pytest.mark.parametrize("given", ['"1"', "*"])
+def test_a_create_matches_no_version(given: str) -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        problem = problem_of(await client.post("/v1/jobs", json=MINIMAL, headers={"If-Match": given}), 422)
+        assert problem["faults"][0]["field"] == "If-Match"
+
+    visit(house, scene)
+    assert not house.bus.commands
+
+
 @pytest.mark.parametrize("header", ["If-Unmodified-Since", "If-None-Match"])
 def test_conditions_are_refused_rather_than_ignored(header: str) -> None:
     house = House()

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import httpx
+import pytest
 
 from tests.unit.gateway.house import MINIMAL, House, visit
 from tocsin.domain import definitions, policies, schedules, targets
+from tocsin.domain.errors import InvalidInput
 from tocsin.roles.gateway import later, models
 from tocsin.roles.gateway.app import routed_app
 from tocsin.roles.gateway.openapi import openapi_document, written
@@ -64,6 +66,50 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("GET", "/metrics"),
     }
     assert not served & {(method, path) for method, path, _ in later.ROUTES}
+
+
+def test_every_text_number_and_map_of_a_request_has_an_upper_bound() -> None:
+    schemas = document()["components"]["schemas"]
+    unbounded = []
+    for model in ("JobRequest", "ScheduleModel", "HttpTargetModel", "MessageTargetModel", "RetryModel", "PauseRequest"):
+        for name, field in schemas[model]["properties"].items():
+            for choice in field.get("anyOf", [field]):
+                words = {"string": ("maxLength", "pattern", "enum", "const"), "object": ("maxProperties",)}
+                words |= dict.fromkeys(("number", "integer"), ("maximum",))
+                wanted = words.get(choice.get("type", ""), ())
+                content = name in ("body", "value") and choice.get("type") == "object"  # bounded in bytes
+                if wanted and not set(wanted) & set(choice) and not content:
+                    unbounded.append(f"{model}.{name}")
+    assert unbounded == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("delay_s",), schedules.DELAY_S_MAX),
+        (("retry", "max_attempts"), policies.ATTEMPTS_MAX),
+        (("retry", "base_s"), policies.RETRY_S_MAX),
+        (("target", "timeout_s"), targets.TIMEOUT_S_MAX),
+    ],
+)
+def test_documented_bounds_are_those_of_the_validation(path: tuple[str, ...], value: float) -> None:
+    schemas = document()["components"]["schemas"]
+    model = {"retry": "RetryModel", "target": "HttpTargetModel"}.get(path[0], "JobRequest")
+    field = schemas[model]["properties"][path[-1]]
+    [bound] = [choice["maximum"] for choice in field.get("anyOf", [field]) if "maximum" in choice]
+    assert bound == value
+
+    def job(number: float) -> dict[str, Any]:
+        made: dict[str, Any] = json.loads(json.dumps(MINIMAL))
+        inner = made.setdefault(path[0], {}) if len(path) > 1 else made
+        inner[path[-1]] = number
+        if path[-1] == "base_s":
+            inner["max_s"] = value
+        return made
+
+    assert definitions.parse(job(value))
+    with pytest.raises(InvalidInput):
+        definitions.parse(job(value + 1))
 
 
 def test_every_error_is_documented_as_a_problem() -> None:

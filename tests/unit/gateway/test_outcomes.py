@@ -12,13 +12,15 @@ from tocsin.domain.errors import Unavailable
 from tocsin.ports.command_bus import OutcomeSeen
 from tocsin.roles.gateway.outcomes import OutcomeBook
 
+NOW_MS = 10_000_000
+
 
 def command_id(number: int) -> str:
     return f"cmd_{number:012x}7{number:019x}"
 
 
 def book(kept_max: int = 10, kept_bytes_max: int = 1_000, waiting_max: int = 10) -> OutcomeBook:
-    return OutcomeBook(kept_max, kept_bytes_max, waiting_max, lambda _count: None)
+    return OutcomeBook(kept_max, kept_bytes_max, waiting_max, lambda _count: None, lambda: NOW_MS)
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.binary(max_size=40)), max_size=60))
@@ -66,6 +68,14 @@ def test_who_left_is_not_woken_and_makes_room() -> None:
         b.expect(command_id(2))
 
     asyncio.run(scene())
+
+
+def test_made_up_ids_from_the_future_hide_nobodys_command() -> None:
+    b = book(kept_max=2)
+    future = [OutcomeSeen(command_id(NOW_MS + 3_600_000 * n), b"made up") for n in range(1, 20)]
+    b.learn(future)
+    assert b.outcome(future[-1].command_id) is None
+    assert b.may_be_pending(command_id(NOW_MS), NOW_MS)
 
 
 def test_ids_of_strangers_are_not_kept() -> None:

@@ -12,6 +12,7 @@ import orjson
 
 from tocsin.domain.commands import Command
 from tocsin.domain.errors import Undecodable
+from tocsin.domain.fields import with_whole_integers
 
 COMMAND_BYTES_MAX: Final = 1_048_576
 _TYPES: Final[dict[str, type]] = {
@@ -36,7 +37,7 @@ def command_from_json(value: bytes) -> Command:
     if len(value) > COMMAND_BYTES_MAX:
         raise Undecodable(f"is larger than {COMMAND_BYTES_MAX} bytes")
     try:
-        record: Any = orjson.loads(value)
+        record: Any = with_whole_integers(value, orjson.loads(value))
     except orjson.JSONDecodeError as error:
         raise Undecodable(f"begins as JSON does, but is none: {error}") from error
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):

@@ -48,7 +48,13 @@ def create_app(
         limits: bounds; the defaults where None.
     """
     limits = limits or GatewayLimits()
-    book = OutcomeBook(limits.outcomes_kept_max, limits.outcomes_kept_bytes_max, limits.pending_max, meter.pending)
+    book = OutcomeBook(
+        limits.outcomes_kept_max,
+        limits.outcomes_kept_bytes_max,
+        limits.pending_max,
+        meter.pending,
+        lambda: clock.now() // 1000,
+    )
 
     desk = SnapshotDesk(views, limits.store_wait_s)
 
@@ -62,7 +68,7 @@ def create_app(
 
     app = routed_app(lifespan)
     app.state.parts = GatewayParts(bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk)
-    app.add_middleware(Edge, meter=meter)
+    app.add_middleware(Edge, meter=meter, hosts=limits.hosts)
     return app
 
 

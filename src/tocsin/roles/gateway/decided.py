@@ -6,32 +6,34 @@ from collections.abc import Mapping
 from typing import Final
 
 from tocsin.domain.commands import CommandOutcome, OutcomeDetail
-from tocsin.domain.errors import NotFound
+from tocsin.domain.errors import Fault, NotFound
+from tocsin.domain.fields import shown
 from tocsin.ports.command_bus import Delivery
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.parts import GatewayParts
-from tocsin.roles.gateway.problems import invalid, problem
+from tocsin.roles.gateway.problems import invalid, not_known, problem
 from tocsin.roles.gateway.rendering import job_json
 from tocsin.roles.gateway.submission import Undecided
 
 AGAINST: Final = {
     OutcomeDetail.CONFLICT: (
         409,
-        "another job, or the same with another definition, stands under {job_id}; change it with PUT, or create under"
-        " another job_id or idempotency_key",
+        "another job, or the same with another definition, stands under {job_id}",
+        "change it with PUT, or create under another job_id or idempotency_key",
     ),
     OutcomeDetail.STALE_VERSION: (
         412,
-        "{job_id} is not at the version that If-Match names: it was changed since; read it, and decide again",
+        "{job_id} is not at the version that If-Match names: it was changed since",
+        "read it, and decide again",
     ),
     OutcomeDetail.RUNNING: (
         409,
-        "an execution of {job_id} is active, and its concurrency is skip_if_running; wait for its end, or set"
-        " concurrency to allow",
+        "an execution of {job_id} is active, and its concurrency is skip_if_running",
+        "wait for its end, or set concurrency to allow",
     ),
-    OutcomeDetail.FINISHED: (409, "{job_id} has fired, and a one-off fires once; create another job"),
+    OutcomeDetail.FINISHED: (409, "{job_id} has fired, and a one-off fires once", "create another job"),
 }
-"""Rejections that say what stands against a command: status and sentence."""
+"""Rejections that say what stands against a command: status, problem and remedy."""
 
 
 async def with_job(parts: GatewayParts, outcome: CommandOutcome, status: int = 200, *, located: bool = False) -> Json:
@@ -77,12 +79,15 @@ def undecided(command: Undecided) -> Json:
 def rejected(outcome: CommandOutcome) -> Json:
     """Return the problem that a rejection is."""
     if outcome.detail == OutcomeDetail.NOT_FOUND:
-        return problem(404, f"no job is known as {outcome.job_id!r}", outcome.faults)
-    for detail, (status, sentence) in AGAINST.items():
+        faults = outcome.faults or [not_known("job", outcome.job_id)]
+        return problem(404, f"no job is known as {outcome.job_id!r}", faults)
+    for detail, (status, sentence, remedy) in AGAINST.items():
         if outcome.detail == detail:
             headers: Mapping[str, str] = {"ETag": etag(outcome.version)} if outcome.version else {}
             text = sentence.format(job_id=outcome.job_id)
-            return problem(status, text, outcome.faults, headers, reason=str(detail))
+            field = "If-Match" if detail is OutcomeDetail.STALE_VERSION else "job_id"
+            faults = outcome.faults or [Fault(field, shown(outcome.job_id), text, remedy)]
+            return problem(status, f"{text}; {remedy}", faults, headers, reason=str(detail))
     if outcome.faults:
         return invalid(outcome.faults)
     return problem(422, f"the owner of the job rejected the command: {outcome.detail}")

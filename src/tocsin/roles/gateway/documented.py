@@ -47,6 +47,13 @@ _INDEX: Final = {
 }
 _LOCATION: Final = {"description": "where to read on", "schema": {"type": "string"}}
 
+_IF_NONE_MATCH: Final = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "an ETag that the caller has: if the job is still that, the answer is 304, without it",
+    "schema": {"type": "string", "maxLength": 1024},
+}
+
 _PROBLEMS: Final = {
     404: "Nothing is known under that id.",
     408: "The body took too long to arrive.",
@@ -144,7 +151,10 @@ TRIGGER_JOB: Final = _operation(
 LIST_JOBS: Final = _operation(
     "list_jobs", "jobs", {200: (models.JobListModel, "A page of jobs.")}, (422, 503), (_TENANT, _LIMIT, _PAGE_TOKEN)
 )
-GET_JOB: Final = _operation("get_job", "jobs", {200: (models.JobModel, "The job.")}, (404, 422, 501, 503), (_TENANT,))
+GET_JOB: Final = _operation(
+    "get_job", "jobs", {200: (models.JobModel, "The job.")}, (404, 422, 501, 503), (_TENANT, _IF_NONE_MATCH)
+)
+GET_JOB["responses"][304] = {"description": "The job is still what If-None-Match names.", "headers": {"ETag": _ETAG}}
 DELETE_JOB: Final = _operation(
     "delete_job",
     "jobs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from tocsin.domain.commands import CommandKind, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
@@ -21,6 +21,7 @@ from tocsin.roles.gateway.rendering import job_json
 from tocsin.roles.gateway.requests import (
     flag_of,
     given_job_id,
+    has_it_already,
     if_version_of,
     job_id_of,
     json_body,
@@ -28,6 +29,7 @@ from tocsin.roles.gateway.requests import (
     page_token_of,
     query_of,
     refuse_conditions,
+    refuse_if_match,
     tenant_of,
 )
 from tocsin.roles.gateway.submission import Undecided, command_of, submit
@@ -49,6 +51,7 @@ async def create_job(request: Request) -> Json:
     validate_only = flag_of(query, "validate_only")
     tenant_id = tenant_of(request)
     refuse_conditions(request)
+    refuse_if_match(request)
     named, definition = read_definition(tenant_id, await json_body(request, parts.limits))
     if named is not None and definition.idempotency_key is not None:
         remedy = "give either: a job_id makes a create as safe to repeat as a key does"
@@ -77,8 +80,8 @@ async def list_jobs(request: Request) -> Json:
 
 
 @router.get("/v1/jobs/{job_id}", response_model=None, **doc.GET_JOB)
-async def get_job(request: Request, job_id: str) -> Json:
-    """Read a job."""
+async def get_job(request: Request, job_id: str) -> Response:
+    """Read a job. Its tag is that of its version: next_run_at, worked out on read, moves on under the same tag."""
     parts = parts_of(request)
     query_of(request)
     refuse_conditions(request)
@@ -86,7 +89,10 @@ async def get_job(request: Request, job_id: str) -> Json:
     job = await read_job(parts, tenant_id, job_id_of(tenant_id, job_id))
     if job is None:
         raise NotFound("job", job_id)
-    return Json(job_json(job, parts.clock.now()), headers={"ETag": etag(job.version)})
+    headers = {"ETag": etag(job.version)}
+    if has_it_already(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return Json(job_json(job, parts.clock.now()), headers=headers)
 
 
 @router.delete("/v1/jobs/{job_id}", response_model=None, **doc.DELETE_JOB)

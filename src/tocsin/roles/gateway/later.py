@@ -6,6 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request
 
+from tocsin.domain.fields import shown
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.problems import LATER, not_supported_yet
 
@@ -27,8 +28,9 @@ router = APIRouter(include_in_schema=False)
 
 
 def _refuse(method: str, path: str, what: str) -> None:
-    async def refuse(_request: Request) -> Json:
-        raise not_supported_yet(what)
+    async def refuse(request: Request) -> Json:
+        remedy = "see /openapi.json for what there is"
+        raise not_supported_yet(what, "path", shown(request.url.path), remedy)
 
     router.add_api_route(path, refuse, methods=[method], name=LATER, response_model=None)
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
-Time = str
+from tocsin.domain.definitions import LABEL_CHARS_MAX, LABELS_MAX
+from tocsin.domain.policies import ATTEMPTS_MAX, RETRY_S_MAX
+from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX
+from tocsin.domain.targets import BODY_BYTES_MAX, HEADER_CHARS_MAX, HEADERS_MAX
+
+Time = Annotated[str, Field(max_length=64)]
+Headers = Annotated[dict[str, Annotated[str, Field(max_length=HEADER_CHARS_MAX)]], Field(max_length=HEADERS_MAX)]
+Content = Annotated[str, Field(max_length=BODY_BYTES_MAX)] | dict[str, Any] | list[Any]
+"""What is sent: its bytes are bounded, which says more than its characters."""
 State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED"]
 
 
@@ -33,7 +41,7 @@ class ScheduleModel(BaseModel):
     )
     dst: DstModel | None = Field(None, description="of cron")
     start_at: Time | None = Field(None, description="of cron: no occurrence is before it")
-    every_s: float | None = Field(None, ge=1, description="an interval, in seconds")
+    every_s: float | None = Field(None, ge=1, le=EVERY_S_MAX, description="an interval, in seconds")
     anchor_at: Time | None = Field(
         None, description="of every_s: where the interval counts from; default: the creation"
     )
@@ -42,7 +50,9 @@ class ScheduleModel(BaseModel):
         description="once, at this RFC 3339 time with an offset, in the years 1970 to 2199",
         examples=["2026-10-11T02:00:00+05:30"],
     )
-    delay_s: float | None = Field(None, ge=0, description="once, so many seconds after the command was logged")
+    delay_s: float | None = Field(
+        None, ge=0, le=DELAY_S_MAX, description="once, so many seconds after the command was logged"
+    )
 
 
 class MessageTargetModel(BaseModel):
@@ -51,8 +61,8 @@ class MessageTargetModel(BaseModel):
     type: Literal["message"]
     topic: str = Field(max_length=249, description="must exist")
     key: str | None = Field(None, max_length=1024)
-    headers: dict[str, str] | None = Field(None, description="the caller's own; what tocsin sets is refused here")
-    value: str | dict[str, Any] | list[Any] | None = Field(
+    headers: Headers | None = Field(None, description="the caller's own; what tocsin sets is refused here")
+    value: Content | None = Field(
         None, description="a text is sent as it is, an object or a list as JSON; none is a tombstone, which needs a key"
     )
 
@@ -65,20 +75,18 @@ class HttpTargetModel(BaseModel):
         max_length=2048, description="absolute http or https URL", examples=["https://settle.internal/run"]
     )
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
-    headers: dict[str, str] | None = Field(None, description="the caller's own; what tocsin sets is refused here")
-    body: str | dict[str, Any] | list[Any] | None = Field(
-        None, description="a text is sent as it is, an object or a list as JSON"
-    )
+    headers: Headers | None = Field(None, description="the caller's own; what tocsin sets is refused here")
+    body: Content | None = Field(None, description="a text is sent as it is, an object or a list as JSON")
     timeout_s: float = Field(30.0, gt=0, le=86_400, description="limit of one attempt")
 
 
 class RetryModel(BaseModel):
     """How often a failing execution is attempted, and how long tocsin waits in between."""
 
-    max_attempts: int = Field(5, ge=1, description="all attempts together")
+    max_attempts: int = Field(5, ge=1, le=ATTEMPTS_MAX, description="all attempts together")
     backoff: Literal["exponential", "fixed", "linear"] = "exponential"
-    base_s: float = Field(30.0, ge=0, description="the first delay's upper bound")
-    max_s: float = Field(1800.0, ge=0, description="no delay is longer")
+    base_s: float = Field(30.0, ge=0, le=RETRY_S_MAX, description="the first delay's upper bound")
+    max_s: float = Field(1800.0, ge=0, le=RETRY_S_MAX, description="no delay is longer")
     jitter: Literal["full", "none"] = Field("full", description="full: a delay is drawn evenly from 0 to its bound")
 
 
@@ -96,7 +104,7 @@ class JobRequest(BaseModel):
     name: str | None = Field(None, min_length=1, max_length=200, description="for people; need not be unique")
     schedule: ScheduleModel | None = Field(None, description="none: the job runs only when it is triggered by hand")
     run_at: Time | None = Field(None, description="the same as schedule.run_at")
-    delay_s: float | None = Field(None, ge=0, description="the same as schedule.delay_s")
+    delay_s: float | None = Field(None, ge=0, le=DELAY_S_MAX, description="the same as schedule.delay_s")
     target: HttpTargetModel | MessageTargetModel
     retry: RetryModel | None = Field(None, description="none: one attempt")
     concurrency: Literal["skip_if_running", "allow"] = Field(
@@ -104,7 +112,9 @@ class JobRequest(BaseModel):
     )
     catch_up: Literal["fire_once"] = Field("fire_once", description="one late run for all that was missed")
     misfire_after_s: float = Field(60.0, ge=0, le=86_400, description="later than this, an occurrence is missed")
-    labels: dict[str, str] | None = Field(None, max_length=32)
+    labels: dict[str, Annotated[str, Field(min_length=1, max_length=LABEL_CHARS_MAX)]] | None = Field(
+        None, max_length=LABELS_MAX
+    )
     metadata: Any = Field(None, description="any JSON, at most 16 KiB, returned untouched")
 
 

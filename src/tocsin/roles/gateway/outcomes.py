@@ -25,9 +25,18 @@ class OutcomeBook:
         kept_bytes_max: bytes of outcomes kept.
         waiting_max: requests that may wait at once.
         on_waiting: told how many wait whenever that changes.
+        now_ms: tells the time, in milliseconds since the epoch.
     """
 
-    def __init__(self, kept_max: int, kept_bytes_max: int, waiting_max: int, on_waiting: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        kept_max: int,
+        kept_bytes_max: int,
+        waiting_max: int,
+        on_waiting: Callable[[int], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._now_ms = now_ms
         self._kept_max = kept_max
         self._kept_bytes_max = kept_bytes_max
         self._waiting_max = waiting_max
@@ -39,9 +48,13 @@ class OutcomeBook:
 
     def learn(self, batch: Sequence[OutcomeSeen]) -> None:
         """Keep outcomes, and wake whoever waits for one of them."""
+        latest_ms = self._now_ms() + AHEAD_MS_MAX
         for command_id, outcome in batch:
-            if ids.command_made_at_ms(command_id) is None:
-                continue  # of a service that makes ids of its own and reads the log itself
+            made_at_ms = ids.command_made_at_ms(command_id)
+            # Others are of services that make ids of their own and read the log themselves. Those from the future
+            # nobody asks for here, and once dropped they would make all that is sent until then look dropped.
+            if made_at_ms is None or made_at_ms > latest_ms:
+                continue
             self._kept_bytes += len(outcome) - len(self._kept.get(command_id, b""))
             self._kept[command_id] = outcome
             waiting = self._waiting.get(command_id)

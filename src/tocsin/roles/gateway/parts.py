@@ -28,6 +28,7 @@ class GatewayLimits:
         pending_max: requests waiting for outcomes at once.
         outcomes_kept_max: outcomes kept.
         outcomes_kept_bytes_max: bytes of outcomes kept.
+        hosts: names under which it may be asked; none: any.
     """
 
     outcome_wait_s: float = 2.0
@@ -37,6 +38,7 @@ class GatewayLimits:
     pending_max: int = 10_000
     outcomes_kept_max: int = 100_000
     outcomes_kept_bytes_max: int = 128_000_000
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,20 @@ TITLES: Final = {
     412: ("stale-version", "The job has another version"),
     413: ("too-large", "The body is too large"),
     415: ("unsupported-media-type", "The body is not JSON"),
+    421: ("misdirected", "This gateway does not go by that name"),
     422: ("invalid-input", "The request has faults"),
     500: ("internal", "The gateway failed"),
     501: ("not-supported-yet", "Not supported yet"),
     503: ("unavailable", "A part of tocsin is not available"),
 }
+
+
+NOT_KNOWN: Final = {
+    "job": ("job_id", "ask GET /v1/jobs for those of this tenant; the header Tocsin-Tenant names another one"),
+    "run": ("execution_id", "ask GET /v1/jobs/{job_id}/runs for those of a job"),
+    "command": ("command_id", "ask within an hour, and as the tenant that sent it; else read the job itself"),
+}
+"""Of each kind of thing that is asked for: the field that names it, and what to do where it is not known."""
 
 
 class Refusal(Exception):
@@ -50,9 +59,15 @@ class Refusal(Exception):
         self.headers = headers
 
 
-def not_supported_yet(what: str) -> Refusal:
+def not_supported_yet(what: str, field: str, value: str, remedy: str) -> Refusal:
     """Return the refusal of what the contract names and this version does not do."""
-    return Refusal(501, f"{what} is not supported yet")
+    return Refusal(501, f"{what} is not supported yet", [Fault(field, value, "is not supported yet", remedy)])
+
+
+def not_known(kind: str, identity: str) -> Fault:
+    """Return what is wrong with an id under which nothing is known."""
+    field, remedy = NOT_KNOWN.get(kind, ("", "ask for what there is"))
+    return Fault(field, shown(identity), "is not known", remedy)
 
 
 def problem(
@@ -73,7 +88,8 @@ def of_error(error: Exception) -> Json:
         case InvalidInput():
             return invalid(error.faults)
         case NotFound():
-            return problem(404, f"no {error.kind} is known as {shown(error.identity)}")
+            detail = f"no {error.kind} is known as {shown(error.identity)}"
+            return problem(404, detail, [not_known(error.kind, error.identity)])
         case Refused():
             log.error("a part of tocsin refuses the gateway", action="gateway.refused", error=str(error))
             return problem(503, "a part of tocsin refuses the gateway; the operator finds why in the gateway's log")
@@ -99,9 +115,12 @@ async def on_http_exception(request: Request, error: Exception) -> Json:
     if error.status_code == 405:
         allowed = ", ".join(sorted(_methods_at(request)))
         method = shown(request.method)
-        return problem(405, f"{method} is not served at {path}; it serves {allowed}", headers={"Allow": allowed})
+        fault = Fault("method", method, "is not served here", f"use one of {allowed}")
+        detail = f"{method} is not served at {path}; it serves {allowed}"
+        return problem(405, detail, [fault], headers={"Allow": allowed})
     if error.status_code == 404:
-        return problem(404, f"nothing is served at {path}; /openapi.json lists what there is")
+        fault = Fault("path", path, "is not served", "see /openapi.json for what there is")
+        return problem(404, f"nothing is served at {path}; /openapi.json lists what there is", [fault])
     return problem(error.status_code, str(error.detail), headers=error.headers)
 
 

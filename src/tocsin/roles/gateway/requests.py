@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from tocsin.domain import ids
 from tocsin.domain.definitions import parse_tenant
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
-from tocsin.domain.fields import FieldReader, shown
+from tocsin.domain.fields import FieldReader, shown, with_whole_integers
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.roles.gateway.parts import GatewayLimits
 from tocsin.roles.gateway.problems import Refusal, not_supported_yet
@@ -29,6 +29,7 @@ JOB_ID_REMEDY: Final = (
     "ids tocsin makes), or leave it out"
 )
 REFUSED_CONDITIONS: Final = ("If-None-Match", "If-Unmodified-Since")
+_ENTITY_TAG: Final = re.compile(r'(?:W/)?("[\x21\x23-\x7e]*")')
 _VERSION_TAG: Final = re.compile(r'"([0-9]{1,19})"')
 _CLOSE: Final = {"Connection": "close"}
 DRAINED_BYTES_MAX: Final = 16_000_000
@@ -128,9 +129,23 @@ def flag_of(query: dict[str, str], name: str) -> bool:
 
 def refuse_conditions(request: Request) -> None:
     """Refuse conditions that are not kept: ignoring one would do what the caller did not want."""
-    for name in REFUSED_CONDITIONS if request.method != "GET" else ("If-Match", *REFUSED_CONDITIONS):
+    for name in REFUSED_CONDITIONS if request.method != "GET" else ("If-Match", "If-Unmodified-Since"):
         if name in request.headers:
-            raise not_supported_yet(f"the header {name}")
+            raise not_supported_yet(f"the header {name}", name, shown(request.headers[name]), "leave it out")
+
+
+def refuse_if_match(request: Request) -> None:
+    """Refuse the version of a job that is yet to be made."""
+    if "If-Match" in request.headers:
+        remedy = "leave it out; a job_id or an idempotency_key keeps a create from making a second job"
+        given = shown(request.headers["If-Match"])
+        raise InvalidInput([Fault("If-Match", given, "names the version of a job that is not there yet", remedy)])
+
+
+def has_it_already(request: Request, etag: str) -> bool:
+    """Tell whether If-None-Match says that the caller holds what has this tag (RFC 9110, 13.1.2: compared weakly)."""
+    given = ", ".join(request.headers.getlist("If-None-Match"))
+    return given.strip() == "*" or etag in _ENTITY_TAG.findall(given)
 
 
 def if_version_of(request: Request) -> int | None:
@@ -175,18 +190,23 @@ async def json_body(request: Request, limits: GatewayLimits) -> Any:
     """Read a JSON body.
 
     orjson reads RFC 8259 strictly: no NaN, no infinity, no byte order mark, well-formed UTF-8 and no lone surrogate,
-    at most 1,024 levels. Of a name given twice the last value counts; a number beyond 64 bits becomes a double.
+    at most 1,024 levels. Of a name given twice the last value counts. Integers beyond 64 bits stay what they are:
+    validation refuses them.
     """
     kind, _, parameters = request.headers.get("content-type", "").partition(";")
     if kind.strip().lower() != "application/json" or "content-encoding" in request.headers:
         given = shown(request.headers.get("content-encoding") or request.headers.get("content-type", "nothing"))
-        raise Refusal(415, f"the body is said to be {given}; send it as application/json, not compressed")
+        header = "Content-Encoding" if "content-encoding" in request.headers else "Content-Type"
+        fault = Fault(header, given, "is not how a body is taken", "send it as application/json, not compressed")
+        raise Refusal(415, f"the body is said to be {given}; send it as application/json, not compressed", [fault])
     charset = parameters.strip().lower().replace('"', "")
     if charset and charset != "charset=utf-8":
-        raise Refusal(415, f"the body is said to have {shown(parameters.strip())}; send it as UTF-8")
+        given = shown(parameters.strip())
+        fault = Fault("Content-Type", given, "is not how a body is taken", "send it as UTF-8")
+        raise Refusal(415, f"the body is said to have {given}; send it as UTF-8", [fault])
     body = await _bounded_body(request, limits)
     try:
-        return orjson.loads(body)
+        return with_whole_integers(body, orjson.loads(body))
     except orjson.JSONDecodeError as error:
         around = body[max(0, error.pos - 20) : error.pos + 20].decode("utf-8", "replace")
         fault = Fault("", shown(around), f"is not JSON: {error}", "send one JSON object, as UTF-8")
