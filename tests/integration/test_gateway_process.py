@@ -58,8 +58,10 @@ def gateway(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, A
         process.communicate()
 
 
-def call(method: str, url: str, body: bytes | None = None) -> tuple[int, dict[str, str], bytes]:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method=method)
+def call(
+    method: str, url: str, body: bytes | None = None, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json", **(headers or {})}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return response.status, dict(response.headers), response.read()
@@ -100,6 +102,8 @@ def test_it_serves_alone_says_what_is_missing_and_stops_when_asked(
     assert (status, json.loads(body)["part"]) == (503, "kafka")
     assert headers["content-type"] == "application/problem+json"
     assert call("POST", f"{url}/v1/jobs?validate_only=true", job)[0] == 200
+    assert call("GET", f"{url}/v1/jobs", headers={"Host": "rebound.example"})[0] == 421
+    assert call("GET", f"{url}/healthz", headers={"Host": "localhost:1"})[0] == 200
     assert announced(url, 1_000_001) == 413
     assert announced(url, 1_000_001, Expect="100-continue") == 413
     assert announced(url, 10) == 408
