@@ -201,20 +201,24 @@ def commands_twice(drill: Drill) -> None:
         time.sleep(8)
 
 
+def faketime(off_by: str) -> dict[str, str] | None:
+    """Return the environment of a process whose wall clock is off, such as ``+1y``; None without libfaketime."""
+    library = next((path for path in FAKETIME if path.exists()), None)
+    if library is None:
+        return None
+    preloaded = f"{library}:{os.environ.get('LD_PRELOAD', '')}".rstrip(":")
+    return {"LD_PRELOAD": preloaded, "FAKETIME": off_by, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
 def clock_off(by: str) -> Callable[[Drill], None]:
     """Return a fault that starts a trigger on a host whose wall clock is off: behind, and then ahead."""
 
     def make(drill: Drill) -> None:
-        library = next((path for path in FAKETIME if path.exists()), None)
-        if library is None:
-            raise Skipped("libfaketime is not installed here")
         rig, name = drill.rig, drill.victim("trigger")
         for sign in ("-", "+"):
-            env = {
-                "LD_PRELOAD": f"{library}:{os.environ.get('LD_PRELOAD', '')}".rstrip(":"),
-                "FAKETIME": f"{sign}{by}",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
+            env = faketime(f"{sign}{by}")
+            if env is None:
+                raise Skipped("libfaketime is not installed here")
             with drill.fault(f"clock_{sign}{by}", name):
                 rig.stop(name)
                 rig.start(name, env=env, wait=False)

@@ -53,8 +53,8 @@ class Load:
     """
 
     rig: Rig
-    every_second: int = 24
-    crons: int = 12
+    every_second: int = 32
+    crons: int = 8
     default_policies: int = 4
     one_offs_per_s: float = 4.0
     asked: list[Asked] = field(default_factory=list)
@@ -67,7 +67,10 @@ class Load:
     def start(self) -> None:
         """Create the recurring jobs, each certainly, and begin the stream of one-offs."""
         for number in range(self.every_second):
-            job = self._create_surely(f"every-{number}", {"every_s": 1, "anchor_at": _rfc3339(0)}, PATIENT, 1)
+            # At four different moments of the second, so that a standstill shows to a quarter of it.
+            anchor = number % 4 * SECOND // 4
+            schedule = {"every_s": 1, "anchor_at": _rfc3339(anchor)}
+            job = self._create_surely(f"every-{number}", schedule, PATIENT, 1, anchor)
             self.rig.steady[job] = shard_of(job, SHARDS)
         for number in range(self.crons):
             self._create_surely(f"cron-{number}", {"cron": "* * * * * *", "timezone": "UTC"}, PATIENT, 1)
@@ -87,7 +90,7 @@ class Load:
             wait_for(
                 f"the pause of {job}", lambda job=job: self._decided("POST", f"/v1/jobs/{job}:pause", {}), PATIENCE_S
             )
-            last = (asked_at - MARGIN_US) // duty.every * duty.every
+            last = duty.first + (asked_at - MARGIN_US - duty.first) // duty.every * duty.every
             self.recurring[job] = Duty(job, duty.first, last, duty.every, duty.may_skip)
         pending = [one for one in self.asked if one.command_id is not None]
         until = time.monotonic() + OUTCOMES_S
@@ -104,11 +107,13 @@ class Load:
         """Return when the last one-off that was asked for is due."""
         return max((one.due for one in self.asked), default=0)
 
-    def _create_surely(self, name: str, schedule: dict[str, Any], policies: dict[str, Any], every_s: int) -> str:
+    def _create_surely(
+        self, name: str, schedule: dict[str, Any], policies: dict[str, Any], every_s: int, anchor: int = 0
+    ) -> str:
         body = {"job_id": name, "schedule": schedule, "target": self._target(), **policies}
         wait_for(f"{name} to be created", lambda: self._decided("POST", "/v1/jobs", body), PATIENCE_S)
         job, every = f"default@{name}", every_s * SECOND
-        first = (_now() + MARGIN_US) // every * every
+        first = (_now() + MARGIN_US) // every * every + anchor
         self.recurring[job] = Duty(job, first, first, every, may_skip="concurrency" not in policies)
         return job
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 SUMMED: Final = (
@@ -20,6 +21,9 @@ SUMMED: Final = (
     "skipped",
     "undecided",
 )
+
+TAKEOVERS: Final = ("kill_trigger", "stop_trigger", "roll_trigger", "sleep_trigger")
+"""Faults whose standstills are the takeovers: of a kill, of polite stops, and of a sleep."""
 
 
 def merge(path: Path, name: str, command: str, part: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +58,11 @@ def sums(parts: dict[str, Any]) -> dict[str, Any]:
         "lateness_ms": {key: max(figure[key] for figure in figures) for key in ("p50", "p99", "max")}
         if figures
         else {},
+        "takeover_s": {name: _spread(standstills[name]) for name in TAKEOVERS if name in standstills},
         "standstill_s": dict(sorted(standstills.items())),
         "parts": parts,
     }
+
+
+def _spread(found: list[float]) -> dict[str, float]:
+    return {"times": len(found), "median": median(found), "max": max(found)}

@@ -15,13 +15,13 @@ from tocsin.devcluster import DevCluster, Endpoints
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.timeout(1200)]
 
-FAULTS = ("kill_trigger", "sleep_trigger", "kill_worker")
+FAULTS = ("kill_trigger", "stop_trigger", "sleep_trigger", "kill_worker")
 
 
 def test_nothing_is_lost_repeated_or_early_while_processes_die_and_sleep(cluster: Endpoints, tmp_path: Path) -> None:
     unique = f"c{uuid.uuid4().hex[:8]}"
     with running(DevCluster(tmp_path), System(cluster, unique, tmp_path)) as rig:
-        load = Load(rig, crons=4, default_policies=2, one_offs_per_s=2)
+        load = Load(rig, every_second=24, crons=4, default_policies=2, one_offs_per_s=2)
         part = run_part(rig, FAULTS, 0, load)
     told = tell(part)
     print(told)
