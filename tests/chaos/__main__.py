@@ -20,7 +20,7 @@ from tests.chaos.run import run_part, save_logs, tell
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 LOGS = ROOT / ".tocsin" / "chaos-logs"
-"""Where the processes' logs of a part that went wrong are kept."""
+"""Where the processes' logs of each part are kept."""
 
 
 def main() -> int:
@@ -38,9 +38,8 @@ def main() -> int:
         load = Load(made, one_offs_per_s=arguments.one_offs_per_s)
         part = run_part(made, arguments.faults, arguments.duration_s, load)
         print(tell(part), flush=True)
+        save_logs(made, LOGS / arguments.name)
         bad = bool(part.verdict.violations or part.broken)
-        if bad:
-            save_logs(made, LOGS / arguments.name)
     command = shlex.join(["python", "-m", "tests.chaos", *sys.argv[1:]])
     whole = merge(results / "chaos.json", arguments.name, command, part.as_dict())
     title = f"{arguments.name}: {part.verdict.occurrences:,} occurrences, {len(part.history.faults)} faults"

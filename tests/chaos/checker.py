@@ -159,21 +159,22 @@ def lateness_ms(late: Iterable[int]) -> dict[str, float]:
 
 
 def standstill_s(history: History, shard_of: dict[str, int], fault: Fault, after_s: float) -> dict[int, float]:
-    """Return for each shard the longest time without a call for it, around a fault.
+    """Return for each shard the longest time without a call for it, around a fault and before the next one.
 
-    Every shard has jobs of every second, so about a second is nothing; more is how long its fires were held up.
+    Every shard has jobs of every second, so up to a second is nothing; more is how long its fires were held up.
 
     Args:
-        history: with calls.
+        history: with calls and faults.
         shard_of: of each job.
         fault: the span begins with it.
-        after_s: and ends so long after its end.
+        after_s: and ends so long after its end at the latest.
     """
-    until = fault.ended_at + int(after_s * SECOND)
+    following = [other.began_at for other in history.faults if other.began_at >= fault.ended_at]
+    until = min([fault.ended_at + int(after_s * SECOND), *following])
     by_shard: dict[int, list[int]] = defaultdict(list)
     for call in history.calls:
         shard = shard_of.get(call.execution_id.split(".", 1)[0])
-        if shard is not None and fault.began_at - 2 * SECOND <= call.at <= until:
+        if shard is not None and fault.began_at - SECOND <= call.at <= until:
             by_shard[shard].append(call.at)
     return {shard: _longest_gap(sorted(at)) / SECOND for shard, at in by_shard.items()}
 

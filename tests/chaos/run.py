@@ -148,7 +148,7 @@ def tell(part: Part) -> str:
 
 
 def save_logs(rig: Rig, directory: Path) -> None:
-    """Keep the processes' logs beside the results, for a run that went wrong."""
+    """Keep the processes' logs, for whoever asks how a figure came to be."""
     directory.mkdir(parents=True, exist_ok=True)
     for log in rig.system.directory.glob("*.log"):
         (directory / log.name).write_bytes(log.read_bytes())

@@ -122,8 +122,11 @@ def test_a_skip_that_is_allowed_and_told_is_counted() -> None:
     assert verdict.skipped == 1
 
 
-def test_the_standstill_of_a_shard_is_its_longest_silence_around_the_fault() -> None:
+def test_the_standstill_of_a_shard_is_its_longest_silence_around_the_fault_and_before_the_next() -> None:
     history = good()
-    history.calls = [call("tick", T + at * SECOND) for at in (0, 1, 2, 9, 10, 60)]
+    history.calls = [call("tick", T + at * SECOND) for at in (0, 1, 2, 9, 10, 14, 30)]
     fault = Fault("kill", "x", T + 2 * SECOND, T + 3 * SECOND)
-    assert standstill_s(history, {"tick": 4, "once": 5}, fault, 20) == {4: 7.0}
+    assert standstill_s(history, {"tick": 4, "once": 5}, fault, 12) == {4: 7.0}
+    assert standstill_s(history, {"tick": 4, "once": 5}, fault, 60) == {4: 16.0}
+    history.faults = [fault, Fault("other", "y", T + 12 * SECOND, T + 13 * SECOND)]
+    assert standstill_s(history, {"tick": 4, "once": 5}, fault, 60) == {4: 7.0}
