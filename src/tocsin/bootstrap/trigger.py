@@ -68,6 +68,7 @@ def run_trigger(settings: Settings) -> int:
     process = Process("trigger", settings)
     clock = GuardedClock()
     process.local_now = clock.local
+    process.meter.shards(settings.cluster.shards)
     process.stop_on_signals()
     try:
         _serve(process, clock, settings)

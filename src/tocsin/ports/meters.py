@@ -34,6 +34,14 @@ class TriggerMeter(Protocol):
 
     def owned(self, shards: int) -> None: ...
 
+    def gone(self, shard: int) -> None:
+        """A shard is no longer ours: what was said of it is not to be repeated."""
+        ...
+
+    def clock_off(self, off_by_s: float) -> None:
+        """By how much this process's clock is certainly off, above the bound; 0 while it is good enough."""
+        ...
+
 
 class WorkerMeter(Protocol):
     """What a worker counts."""

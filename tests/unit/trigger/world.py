@@ -42,6 +42,7 @@ class Node:
     store: MemoryScheduleStore
     beats: MemoryFleetLog
     name: str
+    meter: PrometheusMeter
 
 
 class World:
@@ -60,6 +61,7 @@ class World:
         self.store: MemoryScheduleStore
         self.beats: MemoryFleetLog
         self.name: str
+        self.meter: PrometheusMeter
 
     def start(self, *, aware: bool = True) -> TriggerLoop:
         """Start a process that gets all shards, without a word to whoever had them.
@@ -72,7 +74,7 @@ class World:
             self.shard_log.lose(range(self.shards))  # which it learns when it polls, and not before
         node.log.assign(range(self.shards))
         self.loop, self.shard_log, self.store = node.loop, node.log, node.store
-        self.beats, self.name = node.beats, node.name
+        self.beats, self.name, self.meter = node.beats, node.name, node.meter
         self.loop.turn()
         return self.loop
 
@@ -91,7 +93,7 @@ class World:
         )
         loop = TriggerLoop(log, store, restore, lambda: next(owners), watch, self.clock, meter, LoopLimits())
         loop.join()
-        return Node(loop, log, store, beats, name)
+        return Node(loop, log, store, beats, name, meter)
 
     @property
     def engines(self) -> Mapping[int, ShardEngine]:

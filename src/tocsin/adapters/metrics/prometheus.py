@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+OVERDUE_S = 60.0
+"""So late, by default, an occurrence counts as missed."""
+DEAD_LETTER_KINDS = ("record", "entry", "execution")
+SKIPPED_KINDS = ("job", "event", "execution")
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -22,6 +27,9 @@ class PrometheusMeter:
         )
         self._fired = Counter("tocsin_fired", "Executions committed", registry=r)
         self._early = Counter("tocsin_early", "Executions committed before they were due; must stay 0", registry=r)
+        self._overdue = Counter(
+            "tocsin_overdue", "Executions committed more than a minute after they were due", registry=r
+        )
         self._turn = Histogram(
             "tocsin_turn_seconds", "Duration of an owner's transaction", buckets=DURATION_BUCKETS, registry=r
         )
@@ -30,6 +38,9 @@ class PrometheusMeter:
         self._stale = Counter("tocsin_stale_reports", "Reports under another than the current token", registry=r)
         self._redelivered = Counter("tocsin_redelivered", "Attempts that may have run before", registry=r)
         self._dead_letters = Counter("tocsin_dead_letters", "Dead letters written", ["kind"], registry=r)
+        # A counter whose first value is 1 has grown by nothing, to those who compare values: each begins with 0.
+        for kind in DEAD_LETTER_KINDS:
+            self._dead_letters.labels(kind)
         self._cursor_age = Gauge(
             "tocsin_cursor_age_seconds", "How far a shard's cursor is behind now", ["shard"], registry=r
         )
@@ -37,6 +48,10 @@ class PrometheusMeter:
             "tocsin_unwritten_turns", "Turns whose index writes are not acknowledged", ["shard"], registry=r
         )
         self._owned = Gauge("tocsin_shards_owned", "Shards owned by this process", registry=r)
+        self._shards = Gauge("tocsin_shards", "Shards of the cluster, as far as this process knows", registry=r)
+        self._clock_off = Gauge(
+            "tocsin_clock_off_seconds", "By how much this trigger's clock is certainly off; 0: good enough", registry=r
+        )
         self._started = Counter("tocsin_attempts_started", "Attempts started", ["redelivered"], registry=r)
         self._attempts = Histogram(
             "tocsin_attempt_seconds", "Duration of attempts", ["kind"], buckets=DURATION_BUCKETS, registry=r
@@ -65,6 +80,10 @@ class PrometheusMeter:
         self._projected = Counter("tocsin_projected", "Records filed into the views", ["kind"], registry=r)
         self._lag = Gauge("tocsin_lag_records", "Records that a consumer has not handled yet", ["topic"], registry=r)
         self._skipped = Counter("tocsin_projection_skipped", "Records that could not be read", ["kind"], registry=r)
+        for kind in SKIPPED_KINDS:
+            self._skipped.labels(kind)
+        for redelivered in ("false", "true"):
+            self._started.labels(redelivered)
         self._requests = Histogram(
             "tocsin_request_seconds",
             "REST requests",
@@ -80,6 +99,8 @@ class PrometheusMeter:
             self._lateness.observe(lateness)
             if lateness < 0:
                 self._early.inc()
+            elif lateness > OVERDUE_S:
+                self._overdue.inc()
 
     def turn(self, duration_s: float) -> None:
         self._turn.observe(duration_s)
@@ -107,6 +128,18 @@ class PrometheusMeter:
 
     def owned(self, shards: int) -> None:
         self._owned.set(shards)
+
+    def gone(self, shard: int) -> None:
+        for gauge in (self._cursor_age, self._unwritten):
+            with suppress(KeyError):
+                gauge.remove(shard)
+
+    def shards(self, count: int) -> None:
+        """Say how many shards the cluster has."""
+        self._shards.set(count)
+
+    def clock_off(self, off_by_s: float) -> None:
+        self._clock_off.set(off_by_s)
 
     def started(self, first: int, redelivered: int) -> None:
         self._started.labels("false").inc(first)

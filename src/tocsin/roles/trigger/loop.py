@@ -103,6 +103,7 @@ class TriggerLoop:
         self._reports_seen: dict[int, int] = {}
         self._paused: set[int] = set()
         self._trimmed_at = clock.now()
+        self._measured_at: Micros = 0
         self._wait_s = 0.0
         self._not_before: Micros = 0
         self._owner = ""
@@ -146,10 +147,12 @@ class TriggerLoop:
             # What was polled for these shards is in the steps that are kept; the group will say what stays ours.
             log.info(str(error), action="trigger.turn_aborted")
         self._hold_back()
+        self._measure_standing(self._clock.now())
 
     def _guard_clock(self) -> None:
         """Leave the group while our clock is certainly off, and come back when it no longer is: never early."""
         off_by = self._clock.off_by()
+        self._meter.clock_off(0.0 if off_by is None else abs(off_by) / SECOND)
         if off_by is not None and not self._away:
             log.error("the clock is off; leaving", action="trigger.clock_off", off_by_s=off_by / SECOND)
             self._away = True
@@ -205,6 +208,7 @@ class TriggerLoop:
         self._reports_seen.pop(shard, None)
         self._paused.discard(shard)
         self._store.forget(shard)
+        self._meter.gone(shard)
 
     def _start_over(self) -> None:
         """Forget everything, and begin again from the log under a new transactional id; the group is not left."""
@@ -341,7 +345,6 @@ class TriggerLoop:
             if not step.turn:
                 continue
             tally = step.tally
-            engine = self._engines[shard]
             if tally.lateness:
                 meter.fired(shard, [(late + committed_at - now) / SECOND for late in tally.lateness])
             for kind, accepted in tally.commands:
@@ -352,5 +355,12 @@ class TriggerLoop:
             meter.redelivered(tally.redelivered)
             for kind, count in tally.dead_letters.items():
                 meter.dead_letters(kind, count)
-            meter.cursor_age(shard, max(0.0, (now - engine.state.cursor.run_at) / SECOND))
-            meter.unwritten_turns(shard, engine.unwritten_turns)
+
+    def _measure_standing(self, now: Micros) -> None:
+        """Say each second how far every shard is: one that stands still makes no turns that would say it."""
+        if now - self._measured_at < SECOND:
+            return
+        self._measured_at = now
+        for shard, engine in self._engines.items():
+            self._meter.cursor_age(shard, max(0.0, (now - engine.state.cursor.run_at) / SECOND))
+            self._meter.unwritten_turns(shard, engine.unwritten_turns)
