@@ -123,6 +123,25 @@ def test_a_shard_that_is_revoked_with_a_turn_unsent_is_not_released() -> None:
     assert world.fired() == [job]
 
 
+def test_a_turn_that_the_groups_change_aborted_is_sent_before_its_shard_is_released() -> None:
+    """Under load every change of the group meets a turn; fencing us each time would cost all of our shards."""
+    world = World()
+    a, b = _two(world)
+    jobs = [world.create(in_s=3) for _ in range(10)]
+    _run(world, 1, a)
+    a.log.fail_next = TurnAborted("the group has changed")
+    world.clock.advance(5)
+    a.loop.turn()
+    a.log.revoke([1])
+    a.log.follow()
+    b.log.assign([1])
+    a.log.follow()
+    _run(world, 5, a, b)
+    assert sorted(world.fired()) == sorted(jobs)
+    assert world.log.fenced == set()
+    assert set(a.loop.engines) == {0} and set(b.loop.engines) == {1}
+
+
 def test_a_shard_may_come_back_to_who_lost_it() -> None:
     world = World()
     a, b = _two(world)

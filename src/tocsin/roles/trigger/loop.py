@@ -185,10 +185,11 @@ class TriggerLoop:
     def _release(self, shards: set[int]) -> None:
         """Give shards up in peace: called from within a poll, while they may still be committed."""
         going = {shard: self._engines[shard] for shard in shards if shard in self._engines}
-        released = {
-            shard: engine.release(self._clock.now()) for shard, engine in going.items() if shard not in self._unsent
-        }
+        released: dict[int, Step] = {}
         try:
+            # Under load the group's change has aborted a turn just before; here, its generation is good again.
+            self._send_again()
+            released = {shard: engine.release(self._clock.now()) for shard, engine in going.items()}
             if released:
                 self._log.commit([going[shard].turn(step) for shard, step in released.items()])
         except (TurnAborted, OwnershipLost) as error:
