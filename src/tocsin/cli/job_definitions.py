@@ -14,7 +14,7 @@ from tocsin.cli.job_files import read_definition
 from tocsin.cli.job_flags import JobFlags
 from tocsin.cli.jobs import Gateway, IfVersion, JobId, Tenant, job_fields, open_door
 from tocsin.cli.shown import Output, OutputOption, plain, print_fields, print_json
-from tocsin.domain.coming import coming, format_in_zone, zone_of
+from tocsin.domain.coming import coming, format_in_zone, needs_job_id, zone_of
 from tocsin.domain.definitions import KNOWN, parse
 from tocsin.domain.errors import CallerError
 from tocsin.domain.instants import parse_rfc3339
@@ -44,6 +44,11 @@ def create_job(
     every: flag.Every = None,
     at: flag.At = None,
     in_: flag.In = None,
+    start: flag.Start = None,
+    end: flag.End = None,
+    spread: flag.Spread = None,
+    calendar: flag.CalendarFile = None,
+    on_excluded: flag.OnExcluded = None,
     url: flag.Url = None,
     method: flag.Method = None,
     header: flag.Header = None,
@@ -67,7 +72,7 @@ def create_job(
     """
     flags = JobFlags(
         name, label, cron, tz, every, at, in_, url, method, header, body, timeout_s,
-        topic, key, value, max_attempts, base_s, max_s, concurrency,
+        topic, key, value, max_attempts, base_s, max_s, concurrency, start, end, spread, calendar, on_excluded,
     )  # fmt: skip
     with failures_told():
         definition = _defined(file, flags, {})
@@ -92,6 +97,11 @@ def update_job(
     every: flag.Every = None,
     at: flag.At = None,
     in_: flag.In = None,
+    start: flag.Start = None,
+    end: flag.End = None,
+    spread: flag.Spread = None,
+    calendar: flag.CalendarFile = None,
+    on_excluded: flag.OnExcluded = None,
     url: flag.Url = None,
     method: flag.Method = None,
     header: flag.Header = None,
@@ -116,7 +126,7 @@ def update_job(
     """
     flags = JobFlags(
         name, label, cron, tz, every, at, in_, url, method, header, body, timeout_s,
-        topic, key, value, max_attempts, base_s, max_s, concurrency,
+        topic, key, value, max_attempts, base_s, max_s, concurrency, start, end, spread, calendar, on_excluded,
     )  # fmt: skip
     if file is None and not flags.any_given:
         raise typer.BadParameter("say what to change, or give the whole job with -f", param_hint="update")
@@ -143,6 +153,8 @@ def coming_times(job: dict[str, Any]) -> list[str]:
     job_id = job.get("job_id")
     try:
         definition = parse(defined_part(job))
+        if job_id is None and needs_job_id(definition):
+            return []  # Nobody can say when it will run before it has the id that decides it.
         now = time.time_ns() // 1000
         created_at = parse_rfc3339(job["created_at"]) if "created_at" in job else now
         times = coming(definition, job_id or "", created_at, now, TIMES_SHOWN)

@@ -6,12 +6,14 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from tocsin.cli.calendar_files import excluded_dates
 from tocsin.cli.exits import REFUSED, Failure
 
 TEXT_BYTES_MAX: Final = 1_000_000
@@ -36,6 +38,31 @@ At = Annotated[
     str | None, typer.Option("--at", metavar="TIME", rich_help_panel=_WHEN, help="Once: RFC 3339 with an offset.")
 ]
 In = Annotated[str | None, typer.Option("--in", metavar="DURATION", rich_help_panel=_WHEN, help="Once: as 30s.")]
+Start = Annotated[
+    str | None,
+    typer.Option("--start", metavar="TIME", rich_help_panel=_WHEN, help="Nothing before it."),
+]
+End = Annotated[
+    str | None,
+    typer.Option("--end", metavar="TIME", rich_help_panel=_WHEN, help="Nothing after it."),
+]
+Spread = Annotated[
+    str | None,
+    typer.Option("--spread", metavar="DURATION", rich_help_panel=_WHEN, help="Up to so much later, by the job's id."),
+]
+CalendarFile = Annotated[
+    str | None,
+    typer.Option(
+        "--calendar",
+        metavar="FILE",
+        rich_help_panel=_WHEN,
+        help="Dates to leave out: an iCalendar file, or a date a line. With --cron.",
+    ),
+]
+OnExcluded = Annotated[
+    str | None,
+    typer.Option("--on-excluded", rich_help_panel=_WHEN, help="skip (default) or shift to the next other date."),
+]
 Url = Annotated[
     str | None, typer.Option("--url", rich_help_panel=_WHAT, help="Call this URL. (The gateway is --gateway.)")
 ]
@@ -83,6 +110,11 @@ class JobFlags:
     base_s: float | None = None
     max_s: float | None = None
     concurrency: str | None = None
+    start: str | None = None
+    end: str | None = None
+    spread: str | None = None
+    calendar: str | None = None
+    on_excluded: str | None = None
 
     @property
     def any_given(self) -> bool:
@@ -105,6 +137,26 @@ class JobFlags:
         return {**definition, **{name: value for name, value in said.items() if value is not None}}
 
     def _schedule(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
+        schedule, bounds = self._times(before), self._bounds(before or {})
+        if schedule is None and bounds and not before:
+            raise typer.BadParameter("say when: --cron, --every, --at or --in", param_hint=f"--{next(iter(bounds))}")
+        return {**(schedule or before or {}), **bounds} if schedule or bounds else None
+
+    def _bounds(self, before: dict[str, Any]) -> dict[str, Any]:
+        """Return what goes with a schedule, whatever it is; the server says what does not fit together."""
+        said: dict[str, Any] = {"start_at": self.start, "end_at": self.end}
+        if self.spread is not None:
+            said["spread_s"] = seconds_of(self.spread, "--spread")
+        calendar = dict(before.get("calendar") or {})
+        if self.calendar is not None:
+            calendar["exclude"] = excluded_dates(read_text(self.calendar, "--calendar"), date.today())  # noqa: DTZ011
+        if self.on_excluded is not None:
+            calendar["on_excluded"] = self.on_excluded
+        if self.calendar is not None or self.on_excluded is not None:
+            said["calendar"] = calendar
+        return {name: value for name, value in said.items() if value is not None}
+
+    def _times(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
         kinds = {"--cron": self.cron, "--every": self.every, "--at": self.at, "--in": self.in_}
         given = [flag for flag, value in kinds.items() if value is not None]
         if len(given) > 1:

@@ -10,9 +10,9 @@ from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND, Micros, format_rfc3339
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.recurrence import CronError
+from tocsin.domain.recurrence import CronError, uses_job_id
 from tocsin.domain.recurrence.zones import zone_timeline
-from tocsin.domain.schedules import Cron
+from tocsin.domain.schedules import Cron, Manual
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def coming(definition: JobDefinition, job_id: str, created_at: Micros, after: Mi
     Raises:
         CronError: the zone data of this process does not know the schedule's zone.
     """
-    plan = plan_of(plan_text(definition, created_at))
+    plan = plan_of(plan_text(definition, job_id, created_at))
     found: list[Micros] = []
     at = plan.next_after(after)
     while at is not None and len(found) < limit:
@@ -53,6 +53,14 @@ def next_run_at(job: Job, now: Micros) -> Micros | None:
         return next(iter(coming(job.definition, job.job_id, job.created_at, now, 1)), None)
     except CronError:
         return None
+
+
+def needs_job_id(definition: JobDefinition) -> bool:
+    """Tell whether a job's id decides when it is due: by ``H``, or by its place in a window."""
+    schedule = definition.schedule
+    if isinstance(schedule, Manual):
+        return False
+    return schedule.spread_s > 0 or (isinstance(schedule, Cron) and uses_job_id(schedule.expression))
 
 
 def zone_of(definition: JobDefinition) -> str | None:

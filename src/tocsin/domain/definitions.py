@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from tocsin.domain.errors import Fault, InvalidInput
+from tocsin.domain.exclusions import calendar_mapping
 from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate, shown
 from tocsin.domain.ids import DEFAULT_TENANT, NAME
-from tocsin.domain.instants import format_rfc3339
+from tocsin.domain.instants import Micros, format_rfc3339
 from tocsin.domain.policies import (
     MISFIRE_AFTER_S_DEFAULT,
     Overlap,
@@ -23,7 +24,7 @@ from tocsin.domain.policies import (
     parse_retry,
 )
 from tocsin.domain.recurrence import DstPolicy
-from tocsin.domain.schedules import Cron, Delay, Every, RunAt, Schedule, parse_schedule
+from tocsin.domain.schedules import Delay, Every, Manual, RunAt, Schedule, parse_schedule
 from tocsin.domain.targets import Target, parse_target
 
 NAME_CHARS_MAX: Final = 200
@@ -32,7 +33,7 @@ LABEL_CHARS_MAX: Final = 128
 METADATA_BYTES_MAX: Final = 16 * 1024
 
 KNOWN: Final = (
-    "name", "schedule", "run_at", "delay_s", "target", "labels", "metadata",
+    "name", "schedule", "run_at", "delay_s", "spread_s", "target", "labels", "metadata",
     "retry", "concurrency", "catch_up", "misfire_after_s", "idempotency_key",
 )  # fmt: skip
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
@@ -47,7 +48,6 @@ LATER: Final = {
     "alert_on": "alerts",
     "finished_ttl_s": "removing finished jobs",
     "tasks": "workflows",
-    "spread_s": "spreading a job inside a window",
 }
 """Fields of the contract that are refused by name until they work: never accepted and ignored."""
 
@@ -137,18 +137,24 @@ def target_mapping(target: Target) -> dict[str, Any]:
 
 
 def _schedule_mapping(schedule: Schedule) -> dict[str, Any] | None:
+    if isinstance(schedule, Manual):
+        return None
+    spread = schedule.spread_s or None
     if isinstance(schedule, RunAt):
-        return {"run_at": format_rfc3339(schedule.at)}
+        return _present({"run_at": format_rfc3339(schedule.at), "spread_s": spread})
     if isinstance(schedule, Delay):
-        return {"delay_s": schedule.delay_s}
+        return _present({"delay_s": schedule.delay_s, "spread_s": spread})
+    bounds = {"start_at": _time(schedule.start_at), "end_at": _time(schedule.end_at), "spread_s": spread}
     if isinstance(schedule, Every):
-        anchor = None if schedule.anchor_at is None else format_rfc3339(schedule.anchor_at)
-        return _present({"every_s": schedule.every_s, "anchor_at": anchor})
-    if isinstance(schedule, Cron):
-        dst = None if schedule.dst == DstPolicy() else {"gap": schedule.dst.gap, "overlap": schedule.dst.overlap}
-        start = None if schedule.start_at is None else format_rfc3339(schedule.start_at)
-        return _present({"cron": schedule.expression, "timezone": schedule.timezone, "dst": dst, "start_at": start})
-    return None
+        return _present({"every_s": schedule.every_s, "anchor_at": _time(schedule.anchor_at), **bounds})
+    dst = None if schedule.dst == DstPolicy() else {"gap": schedule.dst.gap, "overlap": schedule.dst.overlap}
+    calendar = calendar_mapping(schedule.calendar)
+    what = {"cron": schedule.expression, "timezone": schedule.timezone, "dst": dst, "calendar": calendar}
+    return _present({**what, **bounds})
+
+
+def _time(instant: Micros | None) -> str | None:
+    return None if instant is None else format_rfc3339(instant)
 
 
 def _unless(default: float, value: float) -> float | None:

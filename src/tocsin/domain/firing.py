@@ -6,29 +6,32 @@ It is a text, the same for all jobs that share a schedule; decoding it is memois
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from itertools import accumulate, pairwise
+from typing import Any, Final
 
 from tocsin.domain.definitions import JobDefinition
-from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.instants import EARLIEST, LATEST, SECOND, Micros
 from tocsin.domain.policies import MISFIRE_AFTER_S_DEFAULT, Overlap
-from tocsin.domain.recurrence import DstPolicy, EveryPlan, compile_cron
+from tocsin.domain.recurrence import (
+    Calendar,
+    DstPolicy,
+    EveryPlan,
+    Recurrence,
+    compile_cron,
+    offset_in,
+    uses_job_id,
+    write_out,
+)
+from tocsin.domain.recurrence.dialect import EXPRESSION_CHARS_MAX
 from tocsin.domain.schedules import Cron, Every, micros_of
 
-PLANS_KEPT: Final = 100_000
-
-
-class Recurrence(Protocol):
-    """Times without end, or until the year 2199."""
-
-    def next_after(self, instant: Micros) -> Micros | None:
-        """Return the first time strictly after an instant."""
-        ...
-
-    def between(self, after: Micros, upto: Micros, limit: int) -> list[Micros]:
-        """Return up to ``limit`` times after one instant, up to and including another."""
-        ...
+PLANS_KEPT: Final = 16_384
+"""Texts, and classes of texts, whose plans are kept: as many as compiled expressions."""
+_TEXT: Final = re.compile(r"(\{.*\})?(?:\+([0-9]{1,14}))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,49 +43,86 @@ class FiringPlan:
         overlap: whether it may fire while an execution of the job is active.
         misfire_after: later than this after its nominal time, an occurrence is missed, µs.
         start_at: no occurrence is before it, µs.
+        end_at: no occurrence is after it, µs.
+        offset: each occurrence is so much later than its recurrence says, µs: where in its window the job is due.
     """
 
     recurrence: Recurrence | None = None
     overlap: Overlap = Overlap.SKIP
     misfire_after: Micros = int(MISFIRE_AFTER_S_DEFAULT * SECOND)
-    start_at: Micros = 0
+    start_at: Micros = EARLIEST
+    end_at: Micros = LATEST
+    offset: Micros = 0
 
     def next_after(self, instant: Micros) -> Micros | None:
         """Return the first occurrence strictly after an instant, or None where there is none."""
         if self.recurrence is None:
             return None
-        return self.recurrence.next_after(max(instant, self.start_at - 1))
+        if instant < self.start_at:
+            instant = self.start_at - 1
+        at = self.recurrence.next_after(instant - self.offset)
+        if at is None or at + self.offset > self.end_at:
+            return None
+        return at + self.offset
+
+    def previous_before(self, instant: Micros) -> Micros | None:
+        """Return the last occurrence strictly before an instant, or None where there is none."""
+        if self.recurrence is None:
+            return None
+        at = self.recurrence.previous_before(min(instant, self.end_at + 1) - self.offset)
+        return None if at is None or at + self.offset < self.start_at else at + self.offset
 
     def missed(self, after: Micros, upto: Micros, limit: int) -> list[Micros]:
         """Return up to ``limit`` occurrences after one instant, up to and including another."""
         if self.recurrence is None:
             return []
-        return self.recurrence.between(max(after, self.start_at - 1), upto, limit)
+        after, upto = max(after, self.start_at - 1), min(upto, self.end_at)
+        found = self.recurrence.between(after - self.offset, upto - self.offset, limit)
+        return [at + self.offset for at in found] if self.offset else found
 
 
-def plan_text(definition: JobDefinition, created_at: Micros) -> str:
+def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str:
     """Return the text that ``plan_of`` reads; empty for a one-off with default policies.
+
+    What jobs share comes first, as JSON: their class. What a job's id decides is in it only as far as it must be: ``H``
+    is written out, and an offset within a window follows the class.
 
     Args:
         definition: the job's.
+        job_id: the job's, in full.
         created_at: the anchor of an interval that names none, µs.
     """
     schedule = definition.schedule
     plan: dict[str, Any] = {}
     if isinstance(schedule, Cron):
         plan["cron"], plan["tz"] = schedule.expression, schedule.timezone
+        if uses_job_id(schedule.expression):
+            plan["cron"] = write_out(schedule.expression, job_id)
+            if len(plan["cron"]) > EXPRESSION_CHARS_MAX:
+                plan["cron"], plan["by"] = schedule.expression, job_id
         if schedule.dst != DstPolicy():
             plan["dst"] = [schedule.dst.gap, schedule.dst.overlap]
-        if schedule.start_at is not None:
-            plan["start"] = schedule.start_at
+        if schedule.calendar is not None:
+            days = schedule.calendar.excluded
+            plan["not"] = [days[0], *(day - before for before, day in pairwise(days))]
+            if schedule.calendar.on_excluded != "skip":
+                plan["instead"] = schedule.calendar.on_excluded
     elif isinstance(schedule, Every):
         plan["every"] = micros_of(schedule.every_s)
         plan["anchor"] = schedule.anchor_at if schedule.anchor_at is not None else created_at
+    offset = 0
+    if isinstance(schedule, Cron | Every):
+        if schedule.start_at is not None:
+            plan["start"] = schedule.start_at
+        if schedule.end_at is not None:
+            plan["end"] = schedule.end_at
+        offset = offset_in(micros_of(schedule.spread_s), job_id)
     if definition.overlap is not Overlap.SKIP:
         plan["overlap"] = str(definition.overlap)
     if definition.misfire_after_s != MISFIRE_AFTER_S_DEFAULT:
         plan["misfire"] = micros_of(definition.misfire_after_s)
-    return json.dumps(plan, separators=(",", ":"), sort_keys=True) if plan else ""
+    of_class = json.dumps(plan, separators=(",", ":"), sort_keys=True) if plan else ""
+    return f"{of_class}+{offset}" if offset else of_class
 
 
 @lru_cache(maxsize=PLANS_KEPT)
@@ -94,11 +134,21 @@ def plan_of(text: str) -> FiringPlan:
     """
     if not text:
         return FiringPlan()
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise Undecodable(f"{text[:120]!r} is not a plan")
+    plan = _plan_of_class(match[1] or "{}")
+    return replace(plan, offset=int(match[2])) if match[2] else plan
+
+
+@lru_cache(maxsize=PLANS_KEPT)
+def _plan_of_class(text: str) -> FiringPlan:
     plan = json.loads(text)
     recurrence: Recurrence | None = None
     if "cron" in plan:
         dst = DstPolicy(*plan["dst"]) if "dst" in plan else DstPolicy()
-        recurrence = compile_cron(plan["cron"], plan["tz"], dst)
+        calendar = Calendar(tuple(accumulate(plan["not"])), plan.get("instead", "skip")) if "not" in plan else None
+        recurrence = compile_cron(plan["cron"], plan["tz"], dst, plan.get("by"), calendar)
     elif "every" in plan:
         recurrence = EveryPlan(plan["every"], plan["anchor"])
     default = FiringPlan()
@@ -106,5 +156,6 @@ def plan_of(text: str) -> FiringPlan:
         recurrence,
         Overlap(plan.get("overlap", default.overlap)),
         plan.get("misfire", default.misfire_after),
-        plan.get("start", 0),
+        plan.get("start", default.start_at),
+        plan.get("end", default.end_at),
     )

@@ -35,7 +35,7 @@ class Filing:
 
     def plan(self, job: Job) -> FiringPlan:
         """Return how a job recurs."""
-        return plan_of(plan_text(job.definition, job.created_at))
+        return plan_of(plan_text(job.definition, job.job_id, job.created_at))
 
     def late_or_on_time(self, job_id: str, version: int, scheduled_for: Micros) -> EntryKey:
         """Return the key of a one-off or first occurrence: at its time, or just past the cursor if that is decided."""
@@ -68,7 +68,7 @@ class Filing:
             job.tenant_id,
             lane_of(target.type),
             execution,
-            plan_text(job.definition, job.created_at),
+            plan_text(job.definition, job.job_id, job.created_at),
         )
 
     def file(self, step: Step, job: Job, former: Job | None = None) -> bytes:

@@ -216,7 +216,7 @@ class JobCommands:
         if not isinstance(schedule, RunAt | Delay):
             return None
         try:
-            return one_off_at(schedule, order.at)
+            return one_off_at(schedule, order.at, job.job_id)
         except ValueError as error:
             raise InvalidInput([Fault("schedule.delay_s", "the delay", str(error), "give a shorter delay")]) from None
 

@@ -118,5 +118,5 @@ class Owner:
 def first_occurrence(definition: JobDefinition, job: Job, now: Micros) -> Micros | None:
     """Return the first nominal time of a definition that is in force from now on."""
     if isinstance(definition.schedule, RunAt | Delay):
-        return one_off_at(definition.schedule, now)
+        return one_off_at(definition.schedule, now, job.job_id)
     return next(iter(coming(definition, job.job_id, job.created_at, now, 1)), None)

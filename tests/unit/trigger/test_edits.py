@@ -160,8 +160,8 @@ def test_a_lease_with_an_absurd_timeout_stops_nobody(world: World, timeout_s: fl
     assert job in world.fired()
 
 
-@pytest.mark.parametrize("expression", ["h h * * *", "0 0 31 H *", "H * * * *", "0 0 H(29-31) 2 *"])
-def test_hashed_fields_are_refused_until_they_work(world: World, expression: str) -> None:
+@pytest.mark.parametrize("expression", ["0 0 31 H *", "0 0 H(29-31) 2 *"])
+def test_hashed_fields_that_leave_some_jobs_without_a_date_are_refused(world: World, expression: str) -> None:
     world.recur({"cron": expression, "timezone": "UTC"})
     job = world.create(in_s=1)
     world.run(3)

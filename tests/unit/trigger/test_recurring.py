@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -332,3 +333,27 @@ def test_a_key_may_come_with_the_id_that_follows_from_it_and_with_no_other(world
     update = world.order("update", keyed_job_id("default", "k"), definition={**definition, "name": "renamed"})
     world.run(1)
     assert world.outcomes()[update].detail == "updated"
+
+
+def test_a_job_in_a_window_fires_at_its_own_place_and_not_after_its_end(world: World) -> None:
+    bounds = {"start_at": "2027-01-15T08:02:00Z", "end_at": "2027-01-15T08:05:00Z", "spread_s": 60}
+    job = world.recur({**EVERY_MINUTE, **bounds}, concurrency="allow")
+    every = world.recur({"every_s": 60, "anchor_at": "2027-01-15T08:00:00Z", **bounds}, concurrency="allow")
+    world.run(600, step_s=1)
+    for job_id in (job, every):
+        fired = [e.head.scheduled_for for e in world.executions() if e.head.job_id == job_id]
+        assert len(fired) in (3, 4)
+        assert {later - earlier for earlier, later in pairwise(fired)} == {MINUTE}
+        assert all((1_800_000_000 + 120) * SECOND <= at <= (1_800_000_000 + 300) * SECOND for at in fired)
+
+
+def test_hashed_jobs_keep_their_time_through_a_takeover(world: World) -> None:
+    jobs = [world.recur({"cron": "H * * * * *", "timezone": "UTC"}, concurrency="allow") for _ in range(8)]
+    world.run(90, step_s=1)
+    world.start()
+    world.run(200, step_s=1)
+    for job in jobs:
+        found = _nominal(world, job)
+        assert len(found) == len(set(found)) >= 4
+        assert len({at % 60 for at in found}) == 1
+    assert len({_nominal(world, job)[0] % 60 for job in jobs}) > 1

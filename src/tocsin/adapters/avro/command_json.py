@@ -25,6 +25,7 @@ _TYPES: Final[dict[str, type]] = {
     "if_version": int,
     "reason": str,
     "forwarded_from": str,
+    "zone_data": str,
 }
 
 

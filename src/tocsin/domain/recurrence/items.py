@@ -11,7 +11,7 @@ from typing import Final
 from tocsin.domain.fields import shown
 from tocsin.domain.recurrence.dialect import Field
 from tocsin.domain.recurrence.errors import CronError
-from tocsin.domain.recurrence.hashing import hashed_number
+from tocsin.domain.recurrence.hashing import Pick
 
 _VALUE: Final = "[0-9]+|[A-Za-z]+"
 _ITEM: Final = re.compile(rf"(?:\*|(?P<first>{_VALUE})(?:-(?P<last>{_VALUE}))?)(?P<slash>/(?P<step>[0-9]+))?")
@@ -21,11 +21,12 @@ _HASHED: Final = re.compile(r"[Hh](?:\((?P<low>[0-9]+)-(?P<high>[0-9]+)\))?(?:/(
 class Text:
     """An expression while it is read: knows the whole, to say where a fault is."""
 
-    __slots__ = ("job_id", "whole")
+    __slots__ = ("pick", "whole")
 
-    def __init__(self, whole: str, job_id: str | None) -> None:
+    def __init__(self, whole: str, pick: Pick | None) -> None:
+        """Take the expression, and what picks the numbers for ``H``; None where nothing can."""
         self.whole: Final = whole
-        self.job_id: Final = job_id
+        self.pick: Final = pick
 
     def refuse(self, problem: str, remedy: str, position: int | None) -> CronError:
         """Return the error to raise."""
@@ -109,7 +110,22 @@ def _read_high(text: Text, field: Field, match: re.Match[str], low: int, positio
 
 
 def _read_hashed(text: Text, field: Field, match: re.Match[str], position: int) -> int:
-    if text.job_id is None:
+    first, high, step = _picked(text, field, match, position)
+    return sum(1 << number for number in range(first, high + 1, step))
+
+
+def spelled_out(text: Text, field: Field, item: str) -> str:
+    """Return an item that was read before, with the numbers that its ``H`` stands for in their place."""
+    match = _HASHED.fullmatch(item)
+    if match is None:
+        return item
+    first, high, step = _picked(text, field, match, 0)
+    return str(first) if first + step > high else f"{first}-{high}/{step}"
+
+
+def _picked(text: Text, field: Field, match: re.Match[str], position: int) -> tuple[int, int, int]:
+    """Return the first and last value that an ``H`` may stand for, and the step between them."""
+    if text.pick is None:
         raise text.refuse("H needs a job id to be picked by", "give a job_id, or a number instead of H", position)
     low, high = field.low, field.hash_high
     if match["low"] is not None:
@@ -119,10 +135,10 @@ def _read_hashed(text: Text, field: Field, match: re.Match[str], position: int) 
             raise text.refuse("the range of H runs backwards", "put the smaller number first", position)
     count = high - low + 1
     if match["step"] is None:
-        return 1 << low + hashed_number(text.job_id, field, count)
+        only = low + text.pick(field, count)
+        return only, only, 1
     step = read_step(text, field, match["step"], position + match.start("step"))
-    first = low + hashed_number(text.job_id, field, min(step, count))
-    return sum(1 << number for number in range(first, high + 1, step))
+    return low + text.pick(field, min(step, count)), high, step
 
 
 def _unreadable(text: Text, field: Field, item: str, position: int) -> CronError:

@@ -1,4 +1,7 @@
-"""From an expression's text to its fields, or to an error that says where it is wrong. Knows no zones."""
+"""From an expression's text to its fields, or to an error that says where it is wrong. Knows no zones.
+
+``H`` is read with a pick (see ``hashing``); ``hashed`` has what concerns all picks, or writes one out.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ from tocsin.domain.recurrence.days import DayRule, allowed_days
 from tocsin.domain.recurrence.dialect import EXPRESSION_CHARS_MAX, FIELDS, MACROS, Field
 from tocsin.domain.recurrence.fields import CronFields
 from tocsin.domain.recurrence.gregorian import kinds_of_month
+from tocsin.domain.recurrence.hashing import Pick
 from tocsin.domain.recurrence.items import Text, read_item
+
+Word = tuple[int, str]
+"""A piece of an expression, with its position."""
 
 _WORD: Final = re.compile(r"[^ \t]+")
 _HASHED: Final = re.compile(r"(?:^|[ \t,])[Hh]")
@@ -42,41 +49,58 @@ def uses_job_id(expression: str) -> bool:
     return _HASHED.search(expression) is not None
 
 
-def parse_cron(expression: str, job_id: str | None) -> CronFields:
+def parse_cron(expression: str, pick: Pick | None) -> CronFields:
     """Return the fields of an expression.
 
     Args:
         expression: five fields, six with seconds first, or a macro.
-        job_id: picks the numbers for ``H``; None where there is none.
+        pick: picks the numbers for ``H``; None where there is no job to pick them.
 
     Raises:
         CronError: the expression is wrong, or no date satisfies it.
     """
-    text = Text(check_text(expression), job_id)
-    words = [(match.start(), match[0]) for match in _WORD.finditer(expression)]
-    if words and words[0][1].startswith("@"):
-        words = _expand(text, words)
-    second, minute, hour, day, month, weekday = _six(text, words)
-    day_fields = (day[1], weekday[1])
+    text = Text(check_text(expression), pick)
+    second, minute, hour, day, month, weekday = six_words(text)
     fields = CronFields(
-        seconds=_read(text, FIELDS[0], second),
-        minutes=_read(text, FIELDS[1], minute),
-        hours=_read(text, FIELDS[2], hour),
-        months=_read(text, FIELDS[4], month),
-        day_rule=DayRule(
-            read_day_of_month(text, _items(day)),
-            read_day_of_week(text, _items(weekday)),
-            both=any(field == "?" or field.startswith("*") for field in day_fields),
-        ),
+        seconds=read_plain(text, FIELDS[0], second),
+        minutes=read_plain(text, FIELDS[1], minute),
+        hours=read_plain(text, FIELDS[2], hour),
+        months=read_plain(text, FIELDS[4], month),
+        day_rule=read_days(text, day, weekday),
         cadence=minute[1].startswith("*") or hour[1].startswith("*"),
     )
-    if not _has_dates(fields):
+    if not has_dates(fields.months, fields.day_rule):
         problem = "no date ever satisfies the day-of-month, month and day-of-week fields together"
         raise text.refuse(problem, "name a day that one of the months has", day[0])
     return fields
 
 
-def _expand(text: Text, words: list[tuple[int, str]]) -> list[tuple[int, str]]:
+def six_words(text: Text) -> list[Word]:
+    """Return the six fields of an expression as they are written, seconds first, each with its position.
+
+    Raises:
+        CronError: it has another number of fields, or is no macro.
+    """
+    words = [(match.start(), match[0]) for match in _WORD.finditer(text.whole)]
+    if words and words[0][1].startswith("@"):
+        words = _expand(text, words)
+    return _six(text, words)
+
+
+def read_days(text: Text, day: Word, weekday: Word) -> DayRule:
+    """Return what the two day fields allow together.
+
+    Raises:
+        CronError: an item cannot be read.
+    """
+    return DayRule(
+        read_day_of_month(text, items_of(day)),
+        read_day_of_week(text, items_of(weekday)),
+        both=any(field == "?" or field.startswith("*") for _, field in (day, weekday)),
+    )
+
+
+def _expand(text: Text, words: list[Word]) -> list[Word]:
     position, macro = words[0]
     meaning = MACROS.get(macro.lower())
     if meaning is None:
@@ -89,7 +113,7 @@ def _expand(text: Text, words: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return [(position, word) for word in meaning.split()]
 
 
-def _six(text: Text, words: list[tuple[int, str]]) -> list[tuple[int, str]]:
+def _six(text: Text, words: list[Word]) -> list[Word]:
     if len(words) == 5:
         return [(words[0][0], "0"), *words]
     if len(words) == 6:
@@ -101,7 +125,8 @@ def _six(text: Text, words: list[tuple[int, str]]) -> list[tuple[int, str]]:
     raise text.refuse(problem, _FORM, len(text.whole) if words else None)
 
 
-def _items(word: tuple[int, str]) -> list[tuple[int, str]]:
+def items_of(word: Word) -> list[Word]:
+    """Return the items of a field's list, each with its position."""
     position, field = word
     items = []
     for item in field.split(","):
@@ -110,13 +135,19 @@ def _items(word: tuple[int, str]) -> list[tuple[int, str]]:
     return items
 
 
-def _read(text: Text, field: Field, word: tuple[int, str]) -> int:
+def read_plain(text: Text, field: Field, word: Word) -> int:
+    """Return the values of a field other than the two day fields as bits.
+
+    Raises:
+        CronError: an item cannot be read.
+    """
     bits = 0
-    for position, item in _items(word):
+    for position, item in items_of(word):
         bits |= read_item(text, field, item, position)
     return bits
 
 
-def _has_dates(fields: CronFields) -> bool:
-    days = allowed_days(fields.day_rule)
-    return any(days[kind] for month in range(1, 13) if fields.months >> month & 1 for kind in kinds_of_month(month))
+def has_dates(months: int, day_rule: DayRule) -> bool:
+    """Tell whether any date of any year satisfies months (bit m for month m) and day fields."""
+    days = allowed_days(day_rule)
+    return any(days[kind] for month in range(1, 13) if months >> month & 1 for kind in kinds_of_month(month))

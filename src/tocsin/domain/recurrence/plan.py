@@ -14,6 +14,7 @@ from bisect import bisect_right
 from typing import Final, Literal, NamedTuple
 
 from tocsin.domain.instants import EARLIEST, LATEST, SECOND, Micros
+from tocsin.domain.recurrence.calendars import Calendar
 from tocsin.domain.recurrence.fields import CronFields
 from tocsin.domain.recurrence.occurrences import occurrences_between
 from tocsin.domain.recurrence.timeline import ForwardClock, Timeline
@@ -45,30 +46,42 @@ class CronPlan:
         fields: what the expression means.
         timezone: name of the zone.
         dst: what happens where the clock changes.
+        calendar: dates that are left out; None where none are.
     """
 
-    __slots__ = ("_clocks", "_hash", "_memo", "_timeline", "_wall", "dst", "fields", "timezone")
+    __slots__ = ("_clocks", "_hash", "_memo", "_timeline", "_wall", "calendar", "dst", "fields", "timezone")
 
-    def __init__(self, fields: CronFields, timezone: str, timeline: Timeline, dst: DstPolicy = DEFAULT_DST) -> None:
+    def __init__(
+        self,
+        fields: CronFields,
+        timezone: str,
+        timeline: Timeline,
+        dst: DstPolicy = DEFAULT_DST,
+        calendar: Calendar | None = None,
+    ) -> None:
         self.fields: Final = fields
         self.timezone: Final = timezone
         self.dst: Final = dst
+        self.calendar: Final = calendar
         self._timeline: Final = timeline
         self._clocks: Final = _clocks(timeline, dst.overlap)
-        self._wall: Final = WallTimes(fields)
+        self._wall: Final = WallTimes(fields, calendar)
         self._memo: Final[dict[Micros, Micros | None]] = {}
-        self._hash: Final = hash((fields, timezone, dst))
+        self._hash: Final = hash((fields, timezone, dst, calendar))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CronPlan):
             return NotImplemented
-        return (self.fields, self.timezone, self.dst) == (other.fields, other.timezone, other.dst)
+        return self._identity() == other._identity()
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"CronPlan({self.fields!r}, {self.timezone!r}, {self.dst!r})"
+        return f"CronPlan{self._identity()!r}"
+
+    def _identity(self) -> tuple[CronFields, str, DstPolicy, Calendar | None]:
+        return self.fields, self.timezone, self.dst, self.calendar
 
     def next_after(self, instant: Micros) -> Micros | None:
         """Return the first occurrence strictly after an instant, or None when there is none up to 2199."""

@@ -10,12 +10,15 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import Final
 
+from tocsin.domain.recurrence.calendars import Calendar, days_by_month
 from tocsin.domain.recurrence.days import allowed_days
 from tocsin.domain.recurrence.fields import CronFields
 from tocsin.domain.recurrence.gregorian import MONTH_FIRST, MONTH_KIND, MONTH_NUMBER
 
 _DAY_S: Final = 86_400
 _MONTHS: Final = len(MONTH_FIRST)
+_EACH_MONTH: Final = tuple(range(_MONTHS))
+_ALL_MONTHS: Final = (1 << 13) - 2
 NONE: Final = -1
 """In tables: there is no such value."""
 
@@ -62,6 +65,7 @@ class WallTimes:
         "_first_of_day",
         "_first_of_hour",
         "_first_second",
+        "_kinds",
         "_last_of_day",
         "_last_of_hour",
         "_last_second",
@@ -75,9 +79,16 @@ class WallTimes:
         "_prev_second",
     )
 
-    def __init__(self, fields: CronFields) -> None:
-        self._days = allowed_days(fields.day_rule)
-        self._months, self._on, self._back = _month_steps(fields.months)
+    def __init__(self, fields: CronFields, calendar: Calendar | None = None) -> None:
+        if calendar is None:
+            self._kinds = MONTH_KIND
+            self._days = allowed_days(fields.day_rule)
+            self._months, self._on, self._back = _month_steps(fields.months)
+        else:
+            # Each month is a kind of its own, and each is looked at: a shifted occurrence may fall into any.
+            self._kinds = _EACH_MONTH
+            self._days = days_by_month(fields, calendar)
+            self._months, self._on, self._back = _month_steps(_ALL_MONTHS)
         self._next_second = _at_or_after(fields.seconds, 60)
         self._next_minute = _at_or_after(fields.minutes, 60)
         self._next_hour = _at_or_after(fields.hours, 24)
@@ -99,7 +110,7 @@ class WallTimes:
             day, time_s, index = MONTH_FIRST[0], 0, 0
         days = self._days
         if self._months[MONTH_NUMBER[index]]:
-            bits = days[MONTH_KIND[index]] >> (day - MONTH_FIRST[index])
+            bits = days[self._kinds[index]] >> (day - MONTH_FIRST[index])
             if bits & 1:
                 found = self._time_at_or_after(time_s)
                 if found != NONE:
@@ -109,7 +120,7 @@ class WallTimes:
                 return (day + (bits & -bits).bit_length()) * _DAY_S + self._first_of_day
         index += self._on[MONTH_NUMBER[index]]
         while index < _MONTHS:
-            if bits := days[MONTH_KIND[index]]:
+            if bits := days[self._kinds[index]]:
                 return (MONTH_FIRST[index] + (bits & -bits).bit_length() - 1) * _DAY_S + self._first_of_day
             index += self._on[MONTH_NUMBER[index]]
         return None
@@ -123,7 +134,7 @@ class WallTimes:
         days = self._days
         if self._months[MONTH_NUMBER[index]]:
             within = day - MONTH_FIRST[index]
-            bits = days[MONTH_KIND[index]]
+            bits = days[self._kinds[index]]
             if bits >> within & 1:
                 found = self._time_at_or_before(time_s)
                 if found != NONE:
@@ -133,7 +144,7 @@ class WallTimes:
                 return (MONTH_FIRST[index] + bits.bit_length() - 1) * _DAY_S + self._last_of_day
         index -= self._back[MONTH_NUMBER[index]]
         while index >= 0:
-            if bits := days[MONTH_KIND[index]]:
+            if bits := days[self._kinds[index]]:
                 return (MONTH_FIRST[index] + bits.bit_length() - 1) * _DAY_S + self._last_of_day
             index -= self._back[MONTH_NUMBER[index]]
         return None

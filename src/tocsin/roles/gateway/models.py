@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from tocsin.domain.definitions import LABEL_CHARS_MAX, LABELS_MAX
 from tocsin.domain.policies import ATTEMPTS_MAX, RETRY_S_MAX
-from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX
+from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX, SPREAD_S_MAX
 from tocsin.domain.targets import BODY_BYTES_MAX, HEADER_CHARS_MAX, HEADERS_MAX
 
 Time = Annotated[str, Field(max_length=64)]
@@ -27,20 +27,38 @@ class DstModel(BaseModel):
     overlap: Literal["first", "second", "both"] = Field("first", description="at a wall time that comes twice")
 
 
+class CalendarModel(BaseModel):
+    """Dates on which a job does not run, by the clock of its zone."""
+
+    exclude: list[str] = Field(min_length=1, max_length=366, description="dates", examples=[["2026-12-25"]])
+    on_excluded: Literal["skip", "shift"] = Field(
+        "skip", description="shift: run at the same wall time on the next date that is not excluded"
+    )
+
+
 class ScheduleModel(BaseModel):
     """When a job is due: exactly one of cron, every_s, run_at and delay_s."""
 
     cron: str | None = Field(
         None,
         max_length=256,
-        description="five fields, or six with seconds first, or a macro such as @daily; needs timezone",
+        description="five fields, or six with seconds first, or a macro such as @daily; H is picked by the job's id; "
+        "needs timezone",
         examples=["0 2 * * *"],
     )
     timezone: str | None = Field(
         None, max_length=64, description="of cron: a name of the IANA zone database", examples=["Asia/Kolkata"]
     )
     dst: DstModel | None = Field(None, description="of cron")
-    start_at: Time | None = Field(None, description="of cron: no occurrence is before it")
+    start_at: Time | None = Field(None, description="of cron and every_s: no occurrence is before it")
+    end_at: Time | None = Field(None, description="of cron and every_s: no occurrence is after it")
+    calendar: CalendarModel | None = Field(None, description="of cron: dates that are left out")
+    spread_s: float | None = Field(
+        None,
+        ge=0,
+        le=SPREAD_S_MAX,
+        description="each time is up to so much later; the job's id decides where in this window",
+    )
     every_s: float | None = Field(None, ge=1, le=EVERY_S_MAX, description="an interval, in seconds")
     anchor_at: Time | None = Field(
         None, description="of every_s: where the interval counts from; default: the creation"
@@ -105,6 +123,9 @@ class JobRequest(BaseModel):
     schedule: ScheduleModel | None = Field(None, description="none: the job runs only when it is triggered by hand")
     run_at: Time | None = Field(None, description="the same as schedule.run_at")
     delay_s: float | None = Field(None, ge=0, le=DELAY_S_MAX, description="the same as schedule.delay_s")
+    spread_s: float | None = Field(
+        None, ge=0, le=SPREAD_S_MAX, description="the same as schedule.spread_s, beside run_at or delay_s at this level"
+    )
     target: HttpTargetModel | MessageTargetModel
     retry: RetryModel | None = Field(None, description="none: one attempt")
     concurrency: Literal["skip_if_running", "allow"] = Field(
