@@ -238,6 +238,8 @@ def _plain(value: Any, name: str = "") -> Any:
 
 def _mapping(pairs: Any) -> dict[str, Any]:
     kept = {name: value for name, value in pairs if name != "head_bytes" and not _is_empty(value)}
+    if not kept.get("spread_s"):
+        kept.pop("spread_s", None)
     return {name: _plain(value, name) for name, value in kept.items()}
 
 
