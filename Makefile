@@ -59,6 +59,10 @@ bench-burst: $(STAMP) ## Measure bursts of 5,000 and 50,000 jobs due at once (ab
 chaos: $(STAMP) ## Break things under load, 3 brokers and 3 stores, and check (DURATION=1800 FAULTS=kill_worker,roll NAME=part)
 	$(BIN)/python -m tests.chaos --duration-s $(or $(DURATION),1800) $(if $(FAULTS),--faults $(FAULTS)) --name $(or $(NAME),all)
 
+.PHONY: bench-next
+bench-next: $(STAMP) ## Measure next occurrences a second, beside croniter and cronsim (about a minute)
+	$(BIN)/python -m benchmarks.next $(ARGS)
+
 .PHONY: dist
 dist: $(STAMP) ## Build the wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -61,6 +61,7 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("GET", "/v1/jobs/{job_id}/runs"),
         ("GET", "/v1/runs/{execution_id}"),
         ("GET", "/v1/commands/{command_id}"),
+        ("GET", "/v1/schedules:preview"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),
         ("GET", "/metrics"),

@@ -47,9 +47,11 @@ class CronPlan:
         timezone: name of the zone.
         dst: what happens where the clock changes.
         calendar: dates that are left out; None where none are.
+        timeline: the zone's clock.
+        wall: the wall times that match.
     """
 
-    __slots__ = ("_clocks", "_hash", "_memo", "_timeline", "_wall", "calendar", "dst", "fields", "timezone")
+    __slots__ = ("_clocks", "_hash", "_memo", "calendar", "dst", "fields", "timeline", "timezone", "wall")
 
     def __init__(
         self,
@@ -63,9 +65,9 @@ class CronPlan:
         self.timezone: Final = timezone
         self.dst: Final = dst
         self.calendar: Final = calendar
-        self._timeline: Final = timeline
+        self.timeline: Final = timeline
         self._clocks: Final = _clocks(timeline, dst.overlap)
-        self._wall: Final = WallTimes(fields, calendar)
+        self.wall: Final = WallTimes(fields, calendar)
         self._memo: Final[dict[Micros, Micros | None]] = {}
         self._hash: Final = hash((fields, timezone, dst, calendar))
 
@@ -125,28 +127,28 @@ class CronPlan:
         return None if at_s is None or at_s * SECOND > LATEST else at_s * SECOND
 
     def _fixed_after(self, clock: ForwardClock, upto_s: int) -> int | None:
-        wall_s = self._wall.at_or_after(clock.reached(upto_s) + 1)
+        wall_s = self.wall.at_or_after(clock.reached(upto_s) + 1)
         if self.dst.gap == "skip":
             while wall_s is not None and (gap := clock.gap(wall_s)):
-                wall_s = self._wall.at_or_after(gap[1])
+                wall_s = self.wall.at_or_after(gap[1])
         return None if wall_s is None else clock.instant(wall_s)
 
     def _fixed_at_or_before(self, clock: ForwardClock, upto_s: int) -> int | None:
-        wall_s = self._wall.at_or_before(clock.reached(upto_s))
+        wall_s = self.wall.at_or_before(clock.reached(upto_s))
         if self.dst.gap == "skip":
             while wall_s is not None and (gap := clock.gap(wall_s)):
-                wall_s = self._wall.at_or_before(gap[0] - 1)
+                wall_s = self.wall.at_or_before(gap[0] - 1)
         return None if wall_s is None else clock.instant(wall_s)
 
     def _cadence_after(self, upto_s: int) -> int | None:
-        zone = self._timeline
+        zone = self.timeline
         segment = max(bisect_right(zone.starts, upto_s + 1) - 1, 0)
         from_s = upto_s + 1
         searched, found = 1, 0  # an empty stretch: nothing was searched yet
         while True:
             wall_s = from_s + zone.offsets[segment]
             if not searched <= wall_s <= found:
-                hit = self._wall.at_or_after(wall_s)
+                hit = self.wall.at_or_after(wall_s)
                 if hit is None:
                     return None
                 searched, found = wall_s, hit
@@ -157,13 +159,13 @@ class CronPlan:
             from_s = zone.starts[segment]
 
     def _cadence_at_or_before(self, upto_s: int) -> int | None:
-        zone = self._timeline
+        zone = self.timeline
         segment = max(bisect_right(zone.starts, upto_s) - 1, 0)
         searched, found = 0, 1
         while True:
             wall_s = upto_s + zone.offsets[segment]
             if not found <= wall_s <= searched:
-                hit = self._wall.at_or_before(wall_s)
+                hit = self.wall.at_or_before(wall_s)
                 if hit is None:
                     return None
                 searched, found = wall_s, hit

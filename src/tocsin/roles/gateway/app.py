@@ -16,7 +16,7 @@ from tocsin.ports.codec import JobCodec
 from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
 from tocsin.ports.views import ViewReader
-from tocsin.roles.gateway import changes, commands, health, jobs, later, problems, runs
+from tocsin.roles.gateway import changes, commands, health, jobs, later, problems, runs, schedules
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.edge import Edge
 from tocsin.roles.gateway.openapi import openapi_document
@@ -83,7 +83,15 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,  # type: ignore[arg-type]
     )
-    for router in (jobs.router, changes.router, runs.router, commands.router, health.router, later.router):
+    for router in (
+        jobs.router,
+        changes.router,
+        runs.router,
+        commands.router,
+        schedules.router,
+        health.router,
+        later.router,
+    ):
         # One flat list: a path's methods lie in several routers, and the answer to a wrong one names them all.
         app.router.routes.extend(router.routes)
     app.add_exception_handler(HTTPException, problems.on_http_exception)

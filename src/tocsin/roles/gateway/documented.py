@@ -171,6 +171,58 @@ GET_RUN: Final = _operation(
 GET_COMMAND: Final = _operation(
     "get_command", "commands", {200: (models.CommandModel, "What became of it.")}, (404, 422), (_TENANT,)
 )
+PREVIEW_SCHEDULE: Final = _operation(
+    "preview_schedule",
+    "schedules",
+    {200: (models.PreviewModel, "What the expression means, and its next times.")},
+    (422,),
+    (
+        _TENANT,
+        {
+            "name": "cron",
+            "in": "query",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 256},
+            "example": "30 2 * * *",
+        },
+        {
+            "name": "timezone",
+            "in": "query",
+            "required": True,
+            "description": "a name of the IANA zone database",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 64},
+            "example": "America/New_York",
+        },
+        {
+            "name": "n",
+            "in": "query",
+            "description": "how many times to list",
+            "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+        },
+        {
+            "name": "after",
+            "in": "query",
+            "description": "list times after this one, RFC 3339 with an offset; now when absent",
+            "schema": {"type": "string", "maxLength": 40},
+        },
+        {
+            "name": "gap",
+            "in": "query",
+            "schema": {"type": "string", "enum": ["shift", "skip"], "default": "shift"},
+        },
+        {
+            "name": "overlap",
+            "in": "query",
+            "schema": {"type": "string", "enum": ["first", "second", "both"], "default": "first"},
+        },
+        {
+            "name": "job_id",
+            "in": "query",
+            "description": "whose id picks the numbers for H; without one H is refused",
+            "schema": {"type": "string", "maxLength": 129},
+        },
+    ),
+)
 HEALTHZ: Final = _operation("healthz", "health", {200: (models.StatusModel, "The process is alive.")})
 READYZ: Final = _operation("readyz", "health", {200: (models.StatusModel, "All parts answer.")}, (503,))
 METRICS: Final[dict[str, Any]] = {

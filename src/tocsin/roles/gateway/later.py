@@ -20,7 +20,6 @@ ROUTES: Final = (
     ("POST", "/v1/runs/{execution_id}:fail", "failing a run from outside"),
     ("GET", "/v1/dead-letters", "listing dead letters"),
     ("POST", "/v1/dead-letters:redrive", "running dead letters again"),
-    ("GET", "/v1/schedules:preview", "previewing a schedule"),
     ("GET", "/v1/tenants/{tenant_id}", "reading a tenant's settings"),
 )
 

@@ -290,6 +290,27 @@ class ExecutionModel(BaseModel):
     attempts: list[RunModel]
 
 
+class ComingModel(BaseModel):
+    """A time at which an expression is due."""
+
+    at: Time = Field(description="by the zone's clock")
+    utc: Time
+    notes: list[str] = Field(
+        description="what the clock does to it", examples=[["03:00, because 02:30 does not exist that day"]]
+    )
+
+
+class PreviewModel(BaseModel):
+    """What an expression means, before any job has it."""
+
+    cron: str = Field(description="with numbers in place of H, where a job_id picks them")
+    timezone: str
+    description: str = Field(description="in words", examples=["At 02:30"])
+    kind: Literal["fixed_time", "cadence"] = Field(description="how it meets changes of the clock")
+    zone_data: str = Field(description="release of the zone database", examples=["2026a"])
+    times: list[ComingModel]
+
+
 class StatusModel(BaseModel):
     """How the process is."""
 
