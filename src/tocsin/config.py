@@ -93,11 +93,19 @@ class TriggerSettings(BaseModel):
 
     fires_per_turn_max: int = Field(5_000, ge=1)
     fire_bytes_per_turn_max: int = Field(16_000_000, ge=1)
+    retry_bytes_per_turn_max: int = Field(8_000_000, ge=1, description="of what one shard dispatches again")
+    report_bytes_per_turn_max: int = Field(
+        8_000_000, ge=1, description="of what reports and verdicts of one shard lead to"
+    )
+    transaction_bytes_max: int = Field(
+        64_000_000, ge=1, description="a turn that holds so much leaves the remaining shards to the next one"
+    )
     commands_per_turn_max: int = Field(1_000, ge=1)
     command_bytes_per_turn_max: int = Field(8_000_000, ge=1)
     command_bytes_waiting_max: int = Field(32_000_000, ge=1, description="of one shard, before its partition pauses")
     unwritten_bytes_max: int = Field(64_000_000, ge=1, description="rows of one shard not acknowledged by the store")
     reports_per_turn_max: int = Field(5_000, ge=1)
+    reports_waiting_max: int = Field(50_000, ge=1, description="reports read and not decided, before no more are read")
     commands_waiting_max: int = Field(
         20_000, ge=1, description="commands of a shard read ahead before its partition pauses"
     )

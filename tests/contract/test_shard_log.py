@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.shard_log import KafkaShardLog, group_generation
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
-from tocsin.domain.errors import OwnershipLost, Refused, TurnAborted
+from tocsin.domain.errors import OwnershipLost, RecordRefused, Refused, TopicsMissing, TurnAborted
 from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS, SHARD_STATE, NewRecord, Polled, ShardLog, ShardTurn
 from tocsin.ports.takeover import Takeover
 from tocsin.testing import SettableClock
@@ -30,6 +31,8 @@ class Broker:
     """Make a log for a new owner that has joined and reads from the start."""
     takeover: Takeover
     append: Callable[[str, int, str, bytes], None]
+    drop: Callable[[str], None]
+    """Delete a topic."""
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.real)])
@@ -54,13 +57,11 @@ def _memory_broker() -> Broker:
         shard_log.begin(dict.fromkeys(range(SHARDS), (0, 0)))
         return shard_log
 
-    return Broker(
-        open_log, MemoryTakeover(log), lambda topic, shard, key, value: _ignore(log.append(topic, shard, key, value))
-    )
+    def append(topic: str, shard: int, key: str, value: bytes) -> None:
+        log.append(topic, shard, key, value)
 
-
-def _ignore(_: object) -> None:
-    """A value that nobody needs."""
+    log.refuses = lambda record: "is too large" if len(record.value or b"") > 1_048_588 else None
+    return Broker(open_log, MemoryTakeover(log), append, log.missing.add)
 
 
 def _kafka_broker(bootstrap: str, names: TopicNames, opened: list[KafkaShardLog]) -> Broker:
@@ -87,7 +88,10 @@ def _kafka_broker(bootstrap: str, names: TopicNames, opened: list[KafkaShardLog]
         producer.produce(names.prefix + topic, value, key, shard)
         assert producer.flush(20) == 0
 
-    return Broker(open_log, KafkaTakeover(bootstrap, names, "takeover", {}), append)
+    def drop(topic: str) -> None:
+        admin.delete_topics([names.prefix + topic])[names.prefix + topic].result(20)
+
+    return Broker(open_log, KafkaTakeover(bootstrap, names, "takeover", {}), append, drop)
 
 
 def _turn(shard: int, number: int, *, state: bytes = b"state", jobs: int = 0, offset: int = 0) -> ShardTurn:
@@ -272,3 +276,56 @@ def test_reads_the_generation_out_of_group_metadata(metadata: bytes, generation:
 def test_refuses_group_metadata_of_an_unknown_form() -> None:
     with pytest.raises(Refused, match="unknown form"):
         group_generation(b"CGMDv3:....")
+
+
+def _too_large(shard: int, number: int) -> ShardTurn:
+    """A turn with a record in its middle that the topic does not take, as it is no larger than the client's bound."""
+    records = [NewRecord(REPORTS, shard, f"k{n}", os.urandom(1_200_000 if n == 3 else 10)) for n in range(6)]
+    return ShardTurn(shard, number, records, [], 0)
+
+
+def test_a_record_that_is_too_large_is_named_and_the_others_can_be_committed_afterwards(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    turns = [_turn(0, 1), _too_large(1, 1)]
+    with pytest.raises(RecordRefused, match="k3") as refused:
+        _send_until_decided(shard_log, turns)
+    assert (refused.value.shard, refused.value.topic) == (1, REPORTS)
+    shard_log.commit(turns[:1])
+    assert broker.takeover.read_states([0, 1]) == {0: {"d/1/0": b"state"}, 1: {}}
+
+
+def test_a_record_larger_than_any_topic_takes_is_named_too(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    with pytest.raises(RecordRefused) as refused:
+        _send_until_decided(shard_log, [_turn(0, 1, state=b"s" * 4_000_000)])
+    assert (refused.value.shard, refused.value.topic) == (0, SHARD_STATE)
+    shard_log.commit([_turn(1, 1)])
+
+
+def test_a_missing_topic_is_named_and_not_taken_for_a_fence(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    assert shard_log.partition_counts([JOBS, "nowhere"]).keys() == {JOBS}
+    lost = NewRecord("executions.gone", 0, "k", b"v")
+    with pytest.raises(TopicsMissing) as missing:
+        _send_until_decided(shard_log, [ShardTurn(0, 1, [lost], [], 0)])
+    assert missing.value.topics == ("executions.gone",)
+
+
+def test_a_topic_that_is_deleted_while_it_is_written_to_is_named(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    shard_log.commit([ShardTurn(0, 1, [NewRecord(SHARD_STATE, 0, "d/1/0", b"s")], [], 0)])
+    broker.drop(SHARD_STATE)
+    with pytest.raises(TopicsMissing) as missing:
+        _send_until_decided(shard_log, [ShardTurn(0, 2, [NewRecord(SHARD_STATE, 0, "d/2/0", b"s")], [], 0)])
+    assert missing.value.topics == (SHARD_STATE,)
+
+
+def _send_until_decided(shard_log: ShardLog, turns: list[ShardTurn]) -> None:
+    """Send a turn again while that is what the log says; it may have to look closer, but not for ever."""
+    for _ in range(3):
+        try:
+            shard_log.commit(turns)
+            return
+        except TurnAborted:
+            shard_log.poll(0.1, 1, 1)
+    raise AssertionError("a turn that cannot be committed was never decided")

@@ -142,16 +142,28 @@ def _loop(
 ) -> TriggerLoop:
     refuse_unless_migrated(connection)
     facts, counts = check_cluster(settings, connection)
+    lanes = _lanes(names, counts, settings)
     return TriggerLoop(
         _with_faults(shard_log),
         faults.with_fault(faults.AFTER_TURN_COMMIT, store, faults.FaultyStore),
-        _restorer(process, clock, names, facts, counts, settings),
+        _restorer(process, clock, names, facts, counts[names.outcomes], lanes, settings),
         # Never used before, so that fencing one can only ever stop the dead.
         lambda: f"{settings.kafka.topic_prefix}{process.process_id}.{uuid_utils.uuid7().hex[-8:]}",
         FleetReader(fleet_log, process.process_id, clock.broker),
         clock,
         process.meter,
         _loop_limits(settings.trigger),
+        lanes,
+    )
+
+
+def _lanes(names: TopicNames, counts: Mapping[str, int], settings: Settings) -> Lanes:
+    """A lane whose topic is gone is looked for later; the others go on."""
+    declared = settings.cluster.lane_partitions
+    return Lanes(
+        {lane: counts.get(names.executions(lane), declared) for lane in LANES},
+        settings.lane.tenant_spread,
+        {lane for lane in LANES if names.executions(lane) not in counts},
     )
 
 
@@ -166,7 +178,8 @@ def _restorer(
     clock: GuardedClock,
     names: TopicNames,
     facts: ClusterFacts,
-    counts: Mapping[str, int],
+    outcome_partitions: int,
+    lanes: Lanes,
     settings: Settings,
 ) -> Restorer:
     client_id = f"tocsin-trigger-{process.name}"
@@ -174,9 +187,9 @@ def _restorer(
         KafkaTakeover(settings.kafka.bootstrap_servers, names, client_id, settings.kafka.extra),
         AvroCodec(),
         facts,
-        Lanes({lane: counts[names.executions(lane)] for lane in LANES}, settings.lane.tenant_spread),
+        lanes,
         _engine_limits(settings.trigger),
-        counts[names.outcomes],
+        outcome_partitions,
         clock,
     )
 
@@ -185,6 +198,9 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
     return EngineLimits(
         fires_max=trigger.fires_per_turn_max,
         fire_bytes_max=trigger.fire_bytes_per_turn_max,
+        retry_bytes_max=trigger.retry_bytes_per_turn_max,
+        reports_max=trigger.reports_per_turn_max,
+        report_bytes_max=trigger.report_bytes_per_turn_max,
         commands_max=trigger.commands_per_turn_max,
         command_bytes_max=trigger.command_bytes_per_turn_max,
         unwritten_turns_max=trigger.unwritten_turns_max,
@@ -207,4 +223,6 @@ def _loop_limits(trigger: TriggerSettings) -> LoopLimits:
         command_bytes_waiting_max=trigger.command_bytes_waiting_max,
         wait_max_s=trigger.poll_wait_max_s,
         log_kept_days=trigger.log_kept_days,
+        reports_waiting_max=trigger.reports_waiting_max,
+        transaction_bytes_max=trigger.transaction_bytes_max,
     )

@@ -8,7 +8,10 @@
     │   └── NotFound         nothing is known under that id
     ├── Unavailable          a part we need does not answer; the same call may work later
     ├── TurnAborted          a turn was not committed, and may be sent again as it is
+    ├── EngineFault          the step of one shard failed; its state in memory is worth nothing, the log's is
+    ├── RecordRefused        the brokers will never take one record of a turn; nothing of the turn was committed
     ├── OwnershipLost        nobody knows what became of a turn, or a successor has fenced its owner
+    │   └── TopicsMissing    a turn was not committed, for topics that it writes to are not there
     ├── Corrupt              bytes that we hold or were sent do not mean anything
     │   ├── Undecodable      one record; it is set aside and its neighbours go on
     │   └── StateGap         a shard's log of states has a hole; the shard must not start
@@ -85,8 +88,44 @@ class TurnAborted(TocsinError):
     """A turn was certainly not committed: the group has changed. It may be sent again for what is still owned."""
 
 
+class EngineFault(TocsinError):
+    """The step of a shard raised what it never should. The same again will most likely fail again.
+
+    Attributes:
+        shard: whose.
+        at_hand: what the step was busy with; None where it was nothing of the kind.
+    """
+
+    def __init__(self, shard: int, at_hand: object, problem: BaseException) -> None:
+        super().__init__(f"shard {shard}: {type(problem).__name__}: {problem}"[:1000])
+        self.shard = shard
+        self.at_hand = at_hand
+
+
+class RecordRefused(TocsinError):
+    """The brokers refuse a record for what it is, and would each time; its transaction was aborted for certain.
+
+    Attributes:
+        shard: whose turn it was in.
+        topic: where it was to go.
+    """
+
+    def __init__(self, shard: int, topic: str, key: str, problem: str) -> None:
+        super().__init__(f"shard {shard}: {topic} does not take the record {key[:100]!r}: {problem}")
+        self.shard = shard
+        self.topic = topic
+
+
 class OwnershipLost(TocsinError):
     """An owner must forget what it knows, and begin again from the log under another transactional id."""
+
+
+class TopicsMissing(OwnershipLost):
+    """A turn writes to topics that are not there. ``topics``: their names without the cluster's prefix."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        super().__init__(f"topics are missing: {', '.join(topics)}; restore them, or run `tocsin topics apply`")
+        self.topics = tuple(topics)
 
 
 class Corrupt(TocsinError):

@@ -8,8 +8,10 @@ came to the wrong shard is passed on, once.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 from tocsin.domain import ids
@@ -29,6 +31,7 @@ from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, OUTCOMES, LogRecord, NewRecord
 
@@ -71,13 +74,15 @@ class CommandDesk:
         codec: RecordCodec,
         outcome_partitions: int,
         limits: ParkingLimits,
+        culprits: Mapping[SuspectId, Severity] = MappingProxyType({}),
     ) -> None:
+        self._culprits = culprits
         self._state = state
         self._outbox = outbox
         self._commands = commands
         self._codec = codec
         self._outcome_partitions = outcome_partitions
-        self._reader = CommandReader(state, codec)
+        self._reader = CommandReader(state, codec, culprits)
         self._fresh = FreshIds()
         self._rows = JobRows(codec, round(limits.after_s * SECOND))
         self.parking = Parking(state, held, self._reader, limits)
@@ -181,6 +186,7 @@ class CommandDesk:
         step.job_reads.append(job_id)
 
     def _decide(self, step: Step, one: Waiting) -> None:
+        step.at_hand = Suspect(COMMAND, one.record)
         if one.passed_to is not None:
             self._pass_on(step, one, one.passed_to)
         elif one.order is None:
@@ -247,6 +253,9 @@ class CommandDesk:
 
     def _reject(self, step: Step, one: Waiting, faults: tuple[Fault, ...]) -> None:
         """Answer, and keep the record's bytes: nothing that was sent is lost without a trace."""
+        severity = self._culprits.get(Suspect(COMMAND, one.record).id) if self._culprits else None
+        if severity is Severity.PASSED_OVER:
+            return
         self._answer(step, one, Answer(False, OutcomeDetail.INVALID, faults=faults))
         record, command = one.record, one.command
         letter = DeadLetter(
@@ -256,7 +265,7 @@ class CommandDesk:
             COMMANDS,
             self._state.shard,
             record.offset,
-            (record.value or b"")[:DEAD_LETTER_BYTES_MAX],
+            b"" if severity is Severity.BARE else (record.value or b"")[:DEAD_LETTER_BYTES_MAX],
             _cut(command.tenant_id),
             _cut(command.job_id),
         )

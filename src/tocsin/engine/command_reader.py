@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final
 
 from tocsin.domain import ids
 from tocsin.domain.commands import LATER_KINDS, Command, CommandKind
 from tocsin.domain.definitions import parse, parse_tenant, to_mapping
-from tocsin.domain.errors import Fault, InvalidInput, Undecodable
+from tocsin.domain.errors import EngineFault, Fault, InvalidInput, Undecodable
 from tocsin.domain.fields import has_surrogate, shown
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.domain.sharding import shard_of
 from tocsin.engine.job_commands import Order
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import LogRecord
 
 COMMAND_ID_CHARS_MAX: Final = 100
 REASON_CHARS_MAX: Final = 500
+FAULT: Final = Fault(
+    "", "the command", "makes its owner fail each time", "report this as a fault of tocsin, with its dead letter"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,28 @@ class Waiting:
 class CommandReader:
     """Reads the commands of one shard; the same record always gives the same answer."""
 
-    def __init__(self, state: ShardState, codec: RecordCodec) -> None:
+    def __init__(
+        self, state: ShardState, codec: RecordCodec, culprits: Mapping[SuspectId, Severity] = MappingProxyType({})
+    ) -> None:
         self._state = state
         self._codec = codec
+        self._culprits = culprits
 
     def read(self, record: LogRecord) -> Waiting:
-        """Check a record as far as it can be checked without its job."""
+        """Check a record as far as it can be checked without its job.
+
+        Raises:
+            EngineFault: that fails, as it never should.
+        """
+        suspect = Suspect(COMMAND, record)
+        if self._culprits and suspect.id in self._culprits:
+            return Waiting(record, Command("unknown"), faults=(FAULT,))
+        try:
+            return self._read(record)
+        except Exception as error:
+            raise EngineFault(self._state.shard, suspect, error) from error
+
+    def _read(self, record: LogRecord) -> Waiting:
         try:
             command = self._codec.decode_command(record.value)
         except Undecodable as error:

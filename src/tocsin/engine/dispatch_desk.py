@@ -5,8 +5,7 @@ Every source of fires passes here, so that one policy of overlap decides them al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Entry
 from tocsin.domain.errors import Undecodable
@@ -15,31 +14,43 @@ from tocsin.domain.firing import plan_of
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.ids import execution_id as make_execution_id
 from tocsin.domain.ids import parse_execution_id
-from tocsin.domain.instants import Micros
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import Overlap
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.sharding import lane_partition
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
+from tocsin.engine.suspects import EXECUTION, Suspect
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, NewRecord, executions
+from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, JOBS, NewRecord, executions
 
 DEFAULT_LANE = "default"
 INDEX = "schedule_index"
 """What a dead letter names as the place of a damaged row."""
 SMALLEST_EXECUTION_BYTES = 20
 """A fingerprint, a stamp and the empty fields behind it."""
+LANE_MISSING_PAUSE: Micros = 30 * SECOND
+"""How long an execution waits before its missing lane is looked at again."""
+RELEASED_AT_ONCE = 64
+"""Executions looked at together when what waited is dispatched again; bodies may be large."""
 LANE_OF_TARGET = {"message": "message"}
 """Lanes by the type of the target; all others go to the default lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """How executions are spread: partitions of each lane, and how many of them serve one tenant."""
+    """How executions are spread.
 
-    partitions: Mapping[str, int]
+    Attributes:
+        partitions: of each lane.
+        tenant_spread: how many of them serve one tenant.
+        missing: lanes whose topic is not there; what is due in them waits in the state. Its owner's loop keeps it.
+    """
+
+    partitions: dict[str, int]
     tenant_spread: int = 8
+    missing: set[str] = field(default_factory=set)
 
 
 def lane_of(target_type: str) -> str:
@@ -80,14 +91,22 @@ class DispatchDesk:
             return f"it cannot be read: {type(error).__name__}: {error}"
         return None
 
-    def set_aside(self, step: Step, entry: Entry, fault: str) -> None:
-        """Make a dead letter of a row that cannot be fired."""
+    def set_aside(self, step: Step, entry: Entry, fault: str, *, bare: bool = False) -> None:
+        """Make a dead letter of a row that cannot be fired; ``bare``: without its bytes."""
+        value = b"" if bare else entry.execution[:DEAD_LETTER_BYTES_MAX]
         letter = DeadLetter(
-            "entry", fault[:1000], step.now, INDEX, self._shard, 0, entry.execution[:DEAD_LETTER_BYTES_MAX],
+            "entry", fault[:1000], step.now, INDEX, self._shard, 0, value,
             entry.tenant_id, entry.job_id, entry.execution_id,
         )  # fmt: skip
         step.records.append(NewRecord(DEAD_LETTERS, self._shard, entry.job_id, self._codec.encode_dead_letter(letter)))
         step.tally.dead_letters["entry"] = step.tally.dead_letters.get("entry", 0) + 1
+        step.turn = True
+
+    def tell_of_job(self, step: Step, job_id: str, fault: str) -> None:
+        """Make a dead letter that names a job whose snapshot cannot be taken over."""
+        letter = DeadLetter("record", fault, step.now, JOBS, self._shard, 0, b"", job_id=job_id)
+        step.records.append(NewRecord(DEAD_LETTERS, self._shard, job_id, self._codec.encode_dead_letter(letter)))
+        step.tally.dead_letters["record"] = step.tally.dead_letters.get("record", 0) + 1
         step.turn = True
 
     def fire(
@@ -95,6 +114,9 @@ class DispatchDesk:
     ) -> int:
         """Dispatch an execution for the first time; return the size of its record."""
         value = self._codec.restamp(execution, stamp)
+        if lane in self._lanes.missing:
+            self.change(step, execution_id, Active(value, step.now, Phase.WAITING, step.now + LANE_MISSING_PAUSE, 1))
+            return len(value)
         self._publish(step, tenant_id, job_id, execution_id, lane, 1, value)
         step.dispatched.append(value)
         self._actives.put(execution_id, Active(value, step.now))
@@ -128,17 +150,27 @@ class DispatchDesk:
         head = head._replace(execution_id=execution_id, scheduled_for=first, due_at=first)
         self.skip(step, self._codec.rehead(entry.execution, head), stamp, "missed", upto=upto, count=count)
 
-    def release(self, step: Step, limit: int) -> int:
-        """Dispatch again what waited long enough, up to ``limit``; return how many."""
-        due = self._actives.due(step.now, Phase.WAITING, limit)
-        for execution_id in due:
-            self._dispatch_again(step, execution_id)
-        return len(due)
+    def release(self, step: Step, limit: int, bytes_max: int) -> int:
+        """Dispatch again what waited long enough, up to so many and about so many bytes; return how many."""
+        upto, count = step.bytes + bytes_max, 0
+        while count < limit and step.bytes < upto:
+            due = self._actives.due(step.now, Phase.WAITING, min(RELEASED_AT_ONCE, limit - count))
+            if not due:
+                break
+            for execution_id in due:
+                if step.bytes >= upto:
+                    self._actives.wake_again(execution_id)
+                    continue
+                step.at_hand = Suspect(EXECUTION, execution_id)
+                self._dispatch_again(step, execution_id)
+                count += 1
+        return count
 
     def change(self, step: Step, execution_id: str, one: Active) -> None:
         """Change what is known of an execution, so that it lasts."""
         self._actives.put(execution_id, one)
         step.changed[execution_id] = one
+        step.bytes += len(one.execution)
         step.turn = True
 
     def _dispatch_again(self, step: Step, execution_id: str) -> None:
@@ -149,7 +181,11 @@ class DispatchDesk:
         decoded = self._codec.decode_execution(value)
         head = decoded.head
         lane = lane_of(decoded.target.type)
+        if lane in self._lanes.missing:
+            self.change(step, execution_id, waiting._replace(wake_at=step.now + LANE_MISSING_PAUSE))
+            return
         self._publish(step, head.tenant_id, head.job_id, execution_id, lane, head.attempt, value)
+        step.bytes += len(value)
         step.tally.redelivered += head.losses > 0
         self.change(step, execution_id, Active(value, step.now, returns=waiting.returns))
 

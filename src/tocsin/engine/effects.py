@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.errors import EngineFault, StateGap
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import Active, NamedSuccessor, ParkedCommand, Void, WorkItem
+from tocsin.engine.suspects import Suspect
 from tocsin.ports.schedule_store import JobRow, StoreWrites
 from tocsin.ports.shard_log import NewRecord
 
@@ -41,6 +45,8 @@ class Step:
         bucket_reads: minutes whose reads are to begin.
         job_reads: jobs whose rows are to be read.
         ask_reports_end: the end of the shard's reports, as an uncommitted reader sees it, is wanted.
+        at_hand: what is being decided; where a step fails, that is under suspicion.
+        bytes: of executions that go into records or the delta, roughly; first fires are counted elsewhere.
     """
 
     now: Micros
@@ -70,6 +76,8 @@ class Step:
     buckets: list[int] = field(default_factory=list)
     """Minutes of the index that are deleted whole."""
     write_mark: bool = False
+    at_hand: Suspect | None = None
+    bytes: int = 0
 
     def mark(self) -> tuple[int, ...]:
         """Return how much is in the step, for ``back_to``."""
@@ -87,8 +95,30 @@ class Step:
             self.work_done,
         )  # fmt: skip
 
+    @property
+    def size(self) -> int:
+        """About how many bytes the step puts into its transaction."""
+        return sum([len(record.value or b"") for record in self.records]) + sum(
+            [len(record.value or b"") for record in self.jobs]
+        )
+
     def writes(self) -> StoreWrites:
         """Return what is to be written to the store once the turn is committed."""
         return StoreWrites(
             tuple(self.inserts), tuple(self.deletes), tuple(self.job_rows), tuple(self.buckets), self.write_mark
         )
+
+
+@contextmanager
+def blaming(shard: int, step: Step) -> Iterator[None]:
+    """Say of what fails in a step what was at hand.
+
+    Raises:
+        EngineFault: it is nothing that may fail.
+    """
+    try:
+        yield
+    except (EngineFault, StateGap, MemoryError):
+        raise
+    except Exception as error:
+        raise EngineFault(shard, step.at_hand, error) from error

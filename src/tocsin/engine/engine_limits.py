@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tocsin.engine.horizon import HorizonLimits
 from tocsin.engine.parking import ParkingLimits
@@ -17,6 +17,8 @@ class EngineLimits:
     Attributes:
         fires_max: executions dispatched in one step.
         fire_bytes_max: their bytes, roughly.
+        retry_bytes_max: bytes of what is dispatched again in one step, roughly.
+        reports_max, report_bytes_max: reports decided in one step, and about how many bytes they and verdicts lead to.
         commands_max, command_bytes_max: commands decided in one step, and their bytes.
         unwritten_turns_max, unwritten_bytes_max: with so many turns, or so many bytes of rows, unacknowledged by the
             store, commands wait.
@@ -31,6 +33,9 @@ class EngineLimits:
 
     fires_max: int = 5_000
     fire_bytes_max: int = 16_000_000
+    retry_bytes_max: int = 8_000_000
+    reports_max: int = 5_000
+    report_bytes_max: int = 8_000_000
     commands_max: int = 1_000
     command_bytes_max: int = 8_000_000
     unwritten_turns_max: int = 10_000
@@ -43,3 +48,17 @@ class EngineLimits:
     passed: PassedLimits = field(default_factory=PassedLimits)
     parking: ParkingLimits = field(default_factory=ParkingLimits)
     ring: int = DELTA_RING
+
+    def portion(self, divisor: int) -> EngineLimits:
+        """Return limits that do so many times less in a step; 0: one thing."""
+
+        def share(bound: int) -> int:
+            return max(1, bound // divisor) if divisor else 1
+
+        return replace(
+            self,
+            fires_max=share(self.fires_max),
+            commands_max=share(self.commands_max),
+            reports_max=share(self.reports_max),
+            work_portions_max=share(self.work_portions_max),
+        )

@@ -6,7 +6,10 @@ While an execution waits for its next dispatch, nothing is current.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from tocsin.domain.errors import Undecodable
@@ -28,13 +31,15 @@ from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, REPORTS, LogRecord, NewRecord
+from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, REPORTS, SHARD_STATE, LogRecord, NewRecord
 
 LEASE_GRACE: Final[Micros] = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
 RETURNED_BY_STOP: Final = "stop"
-
+ENGINE_FAULT: Final = "engine_fault"
+"""Why an execution ends that makes the engine fail."""
 
 TEXT_CHARS_MAX: Final = 1_000
 
@@ -60,20 +65,50 @@ def bounded(report: AttemptReport) -> AttemptReport:
 class ReportDesk:
     """The reports of one shard, and what the owner decides of executions without any."""
 
-    def __init__(self, state: ShardState, actives: Actives, dispatches: DispatchDesk, codec: RecordCodec) -> None:
+    def __init__(
+        self,
+        state: ShardState,
+        actives: Actives,
+        dispatches: DispatchDesk,
+        codec: RecordCodec,
+        culprits: Mapping[SuspectId, Severity] = MappingProxyType({}),
+    ) -> None:
         self._state = state
         self._actives = actives
         self._dispatches = dispatches
         self._codec = codec
+        self._culprits = culprits
+        self._waiting: deque[LogRecord] = deque()
 
-    def apply(self, step: Step, records: list[LogRecord]) -> None:
-        """Decide reports in log order. One already applied is ignored, a damaged one becomes a dead letter."""
-        for record in records:
+    def __len__(self) -> int:
+        """How many reports wait to be applied."""
+        return len(self._waiting)
+
+    def read_upto(self, seen: int) -> int:
+        """Return an offset below which every report is applied, given one below which none is left to read."""
+        return self._waiting[0].offset if self._waiting else max(self._state.reports_offset, seen)
+
+    def receive(self, records: Sequence[LogRecord]) -> None:
+        """Take reports in; they are decided in log order when there is room."""
+        self._waiting.extend(records)
+
+    def apply(self, step: Step, limit: int, bytes_max: int) -> None:
+        """Decide waiting reports, up to so many, and about so many bytes of what they lead to.
+
+        One already applied is ignored, a damaged one becomes a dead letter.
+        """
+        upto, end = step.tally.reports + limit, step.bytes + bytes_max
+        while self._waiting and step.tally.reports < upto and step.bytes < end:
+            record = self._waiting.popleft()
             if record.offset < self._state.reports_offset:
                 continue
+            step.at_hand = Suspect(REPORT, record)
             self._state.reports_offset = record.offset + 1
             step.turn = True
             step.tally.reports += 1
+            if self._culprits and (severity := self._culprits.get(step.at_hand.id)):
+                self._pass_over(step, record, severity)
+                continue
             try:
                 report = bounded(self._codec.decode_report(record.value))
                 kind = ReportKind(report.kind)
@@ -81,6 +116,46 @@ class ReportDesk:
                 self._set_aside(step, record, str(error))
                 continue
             self._decide(step, report, kind, (REPORTS, record.partition, record.offset))
+
+    def give_up(self, step: Step, execution_id: str, severity: Severity) -> str | None:
+        """End an execution that makes the engine fail, without looking into it more than is needed.
+
+        Returns:
+            Its tenant, where it was active and that could be told.
+        """
+        active = self._actives.get(execution_id)
+        if active is None:
+            return None
+        step.at_hand = Suspect(EXECUTION, execution_id)
+        self._end(step, execution_id)
+        if severity is Severity.PASSED_OVER:
+            return None
+        head, head_bytes = self._codec.split_head(active.execution)
+        if severity is Severity.SET_ASIDE:
+            event = ExecutionEvent(
+                head,
+                ExecutionState.DEAD,
+                active.published_at,
+                step.now,
+                reason=ENGINE_FAULT,
+                redelivered=head.losses > 0,
+            )
+            value = self._codec.encode_event(head_bytes, event)
+            step.records.append(NewRecord(EVENTS, self._state.shard, execution_id, value))
+            step.tally.completed[ExecutionState.DEAD] = step.tally.completed.get(ExecutionState.DEAD, 0) + 1
+        kept = active.execution[:DEAD_LETTER_BYTES_MAX] if severity is Severity.SET_ASIDE else b""
+        place = (SHARD_STATE, self._state.shard, 0)
+        letter = DeadLetter(
+            "execution", FAULT_OF_TOCSIN, step.now, *place, kept, head.tenant_id, head.job_id, execution_id
+        )
+        self._letter(step, letter, head.job_id)
+        return head.tenant_id
+
+    def _pass_over(self, step: Step, record: LogRecord, severity: Severity) -> None:
+        """Set a report aside that makes the engine fail; its execution meets its deadline instead."""
+        if severity is not Severity.PASSED_OVER:
+            bare = record._replace(value=b"") if severity is Severity.BARE else record
+            self._set_aside(step, bare, FAULT_OF_TOCSIN)
 
     def expire(self, step: Step, execution_id: str) -> None:
         """A lease's deadline has passed, and no report that was in the log by then says otherwise."""
@@ -231,6 +306,7 @@ class ReportDesk:
         )
         value = self._codec.encode_event(report.head_bytes, event)
         step.records.append(NewRecord(EVENTS, self._state.shard, report.head.execution_id, value))
+        step.bytes += len(value)
         step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
 
     def _bury(self, step: Step, report: AttemptReport, active: Active, place: tuple[str, int, int]) -> None:
@@ -246,5 +322,7 @@ class ReportDesk:
         self._letter(step, letter, f"{REPORTS}/{record.partition}/{record.offset}")
 
     def _letter(self, step: Step, letter: DeadLetter, key: str) -> None:
-        step.records.append(NewRecord(DEAD_LETTERS, self._state.shard, key, self._codec.encode_dead_letter(letter)))
+        value = self._codec.encode_dead_letter(letter)
+        step.records.append(NewRecord(DEAD_LETTERS, self._state.shard, key, value))
+        step.bytes += len(value)
         step.tally.dead_letters[letter.kind] = step.tally.dead_letters.get(letter.kind, 0) + 1

@@ -7,18 +7,18 @@ the state in memory is worth nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from tocsin.domain.entries import Entry, Place
 from tocsin.domain.firing import plan_of
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.engine.actives import Actives, job_of
+from tocsin.engine.arrivals import Arrivals, Backlog
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
-from tocsin.engine.effects import Step
-from tocsin.engine.engine_limits import EngineLimits as EngineLimits
+from tocsin.engine.effects import Step, blaming
+from tocsin.engine.engine_limits import EngineLimits
 from tocsin.engine.filing import Filing
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.horizon import Horizon
@@ -27,38 +27,22 @@ from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.passed_buckets import PassedBuckets
 from tocsin.engine.report_desk import ReportDesk
+from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
 from tocsin.engine.successors import Successors
+from tocsin.engine.suspects import ENTRY, JOB, UNSUSPECTED, Suspect, Suspicion
 from tocsin.engine.time_wheel import TimeWheel
 from tocsin.engine.verdicts import Verdicts
 from tocsin.engine.work import Room, Work
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
-from tocsin.ports.shard_log import JOBS, LogRecord, NewRecord, ShardTurn
+from tocsin.ports.shard_log import JOBS, NewRecord, ShardTurn
+
+__all__ = ["Arrivals", "EngineLimits", "ShardEngine"]
 
 SWEEP_EVERY: Micros = 10 * SECOND
 """How often voids and names that nothing can ask for any more are looked for; there may be many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """What a step is given.
-
-    Attributes:
-        commands, reports: newly read, in log order.
-        completions: of the store.
-        reports_end: the end of the shard's reports as an uncommitted reader sees it, where it was asked for.
-        reports_seen: an offset below which no report is left to read.
-        silent: processes that are known to be gone.
-    """
-
-    commands: Sequence[LogRecord] = ()
-    reports: Sequence[LogRecord] = ()
-    completions: Sequence[Completion] = ()
-    reports_end: int | None = None
-    reports_seen: int = 0
-    silent: frozenset[str] = frozenset()
 
 
 class ShardEngine:
@@ -72,10 +56,13 @@ class ShardEngine:
         lanes: Lanes,
         limits: EngineLimits,
         outcome_partitions: int,
+        suspicion: Suspicion = UNSUSPECTED,
     ) -> None:
         self.state = state
         self._codec = codec
-        self._limits = limits
+        self._limits = limits if suspicion.portion == 1 else limits.portion(suspicion.portion)
+        self._one_by_one = suspicion.portion == 0
+        self._culprits = culprits = suspicion.culprits
         self._wheel = TimeWheel()
         self._outbox = Outbox()
         self._stored_upto = state.successors_upto
@@ -87,15 +74,16 @@ class ShardEngine:
         self._mark = IndexMark(state)
         self._actives = Actives(state)
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
-        self._work = Work(state, codec)
+        self._work = Work(state, codec, culprits)
         self._held = HeldEntries(state)
         self._filing = Filing(state, self._outbox, self._held, self._work, codec)
         job_commands = JobCommands(state, self._filing, self._dispatches, codec)
         self._commands = CommandDesk(
-            state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking
+            state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking, culprits
         )
-        self._reports = ReportDesk(state, self._actives, self._dispatches, codec)
-        self._verdicts = Verdicts(state, self._actives, self._reports)
+        self._reports = ReportDesk(state, self._actives, self._dispatches, codec, culprits)
+        self._set_asides = SetAsides(state.shard, self._dispatches, self._reports, codec, culprits)
+        self._verdicts = Verdicts(self._actives, self._reports)
         self._successors = Successors(state, codec)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         self._derived: list[Entry] = []
@@ -105,17 +93,9 @@ class ShardEngine:
         state.owner = owner
         state.released = False
 
-    @property
-    def commands_waiting(self) -> int:
-        return len(self._commands)
-
-    @property
-    def command_bytes_waiting(self) -> int:
-        return self._commands.bytes_waiting
-
-    @property
-    def unwritten_turns(self) -> int:
-        return len(self._outbox)
+    def backlog(self) -> Backlog:
+        """Return how much waits to be decided, or written."""
+        return Backlog(len(self._commands), self._commands.bytes_waiting, len(self._reports), len(self._outbox))
 
     @property
     def index_is_lost(self) -> bool:
@@ -136,7 +116,7 @@ class ShardEngine:
     def adopt_jobs(self, snapshots: Sequence[tuple[Job, bytes]], jobs_end: int) -> StoreWrites:
         """Take over what the predecessor may not have written: the jobs log from ``indexed_upto`` on.
 
-        Called once, before the first step, and the writes may be begun at once: all of it is committed.
+        Called once, before the first step; the writes may be begun at once: all of it is committed.
 
         Args:
             snapshots: decoded and encoded, in log order; without jobs whose tombstone follows.
@@ -147,18 +127,25 @@ class ShardEngine:
         """
         latest = {job.job_id: (job, snapshot) for job, snapshot in snapshots}
         step = Step(now=0, number=0)
+        with blaming(self.state.shard, step):
+            self._adopt(step, snapshots, latest)
+        self._outbox.add(0, step.writes(), tuple(job for job, _ in latest.values()), self.state.successors_upto)
+        return self._outbox.committed(0, jobs_end)
+
+    def _adopt(
+        self, step: Step, snapshots: Sequence[tuple[Job, bytes]], latest: Mapping[str, tuple[Job, bytes]]
+    ) -> None:
         for job, _ in snapshots:
             step.deletes.extend(job.replaced)
         for job, snapshot in latest.values():
+            step.at_hand = Suspect(JOB, job.job_id)
             self._outbox.file(0, job)
             row = snapshot if job.state is not JobState.DELETED else None
             step.job_rows.append(JobRow(job.job_id, job.version, row))
-            if job.entry is not None:
+            if job.entry is not None and not self._set_asides.knows_job(job.job_id):
                 entry = self._filing.entry_of(job, job.entry)
                 step.inserts.append(entry)
-                self._derive_again([entry])
-        self._outbox.add(0, step.writes(), tuple(job for job, _ in latest.values()), self.state.successors_upto)
-        return self._outbox.committed(0, jobs_end)
+                self._derive_again(step, [entry])
 
     def step(self, now: Micros, arrivals: Arrivals) -> Step:
         """Decide everything that can be decided now.
@@ -166,25 +153,48 @@ class ShardEngine:
         Args:
             now: the instant; a step back is taken as standing still.
             arrivals: what has come since the last step.
+
+        Raises:
+            EngineFault: the state in memory is worth nothing any more; restore the shard from the log.
+            StateGap: the shard must not go on.
         """
         step = Step(now, self.state.number + 1)
+        with blaming(self.state.shard, step):
+            self._take_in(step, arrivals)
+            self._decide(step, arrivals)
+            if not self._one_by_one:
+                # What is wrong from here on may be anything that the step decided.
+                step.at_hand = None
+            self._watermarks(step)
+            if step.turn or now >= self._last_delta_at + int(self._limits.cursor_persist_s * SECOND):
+                self._close_turn(step)
+        return step
+
+    def _take_in(self, step: Step, arrivals: Arrivals) -> None:
         for completion in arrivals.completions:
             self._take_completion(step, completion)
+        self._set_asides.begin(step)
         self._file_derived(step)
         for record in arrivals.commands:
-            self._commands.receive(record, now)
+            self._commands.receive(record, step.now)
+        self._reports.receive(arrivals.reports)
+        step.at_hand = None
+
+    def _decide(self, step: Step, arrivals: Arrivals) -> None:
+        """Decide in turn commands, reports, verdicts and fires; of a suspected shard one thing only."""
         limits = self._limits
         if len(self._outbox) < limits.unwritten_turns_max and self._outbox.bytes < limits.unwritten_bytes_max:
             self._commands.apply(step, limits.commands_max, limits.command_bytes_max)
-        self._reports.apply(step, list(arrivals.reports))
-        self._verdicts.decide(step, arrivals.reports_end, arrivals.reports_seen, arrivals.silent)
+        if not (self._one_by_one and step.turn):
+            self._reports.apply(step, limits.reports_max, limits.report_bytes_max)
+        if not (self._one_by_one and step.turn):
+            room = 1 if self._one_by_one else limits.report_bytes_max
+            self._verdicts.decide(step, arrivals.reports_end, arrivals.reports_seen, arrivals.silent, room)
         self._look_ahead(step)
-        self._fire(step)
-        self._go_on(step)
-        self._watermarks(step)
-        if step.turn or now >= self._last_delta_at + int(self._limits.cursor_persist_s * SECOND):
-            self._close_turn(step)
-        return step
+        if not (self._one_by_one and step.turn):
+            self._fire(step)
+        if not (self._one_by_one and step.turn):
+            self._go_on(step)
 
     def release(self, now: Micros) -> Step:
         """Return a step that gives the shard up; nothing may follow it."""
@@ -203,11 +213,13 @@ class ShardEngine:
 
     def _take_completion(self, step: Step, completion: Completion) -> None:
         if isinstance(completion, BucketPage):
-            self._derive_again(entry for entry in completion.entries if entry[:3] > self._stored_upto)
+            self._derive_again(step, (entry for entry in completion.entries if entry[:3] > self._stored_upto))
             self._admit(completion.entries)
             self._page_read(step, completion)
         elif isinstance(completion, JobRead):
-            self._commands.row_read(completion.job_id, completion.snapshot, step.now)
+            step.at_hand = Suspect(JOB, completion.job_id)
+            known_bad = self._set_asides.knows_job(completion.job_id)
+            self._commands.row_read(completion.job_id, None if known_bad else completion.snapshot, step.now)
         elif isinstance(completion, WritesDone):
             settled = self._outbox.acknowledge(completion.turn)
             if settled.jobs_end is not None:
@@ -229,12 +241,13 @@ class ShardEngine:
         elif page.last:
             self._horizon.loaded(page.minute)
 
-    def _derive_again(self, entries: Iterable[Entry]) -> None:
+    def _derive_again(self, step: Step, entries: Iterable[Entry]) -> None:
         """Find the present rows of jobs whose occurrences fired under a former owner."""
         voids, start = self.state.voids, self._start
         for entry in entries:
-            if not entry.plan or entry[:3] > start:
+            if not entry.plan or entry[:3] > start or self._set_asides.refuses(step, entry):
                 continue
+            step.at_hand = Suspect(ENTRY, entry)
             void = voids.get(entry.job_id)
             if self._held.key_of(entry.job_id, entry.version) is not None:
                 continue  # what follows is worked out when the occurrence at hand is decided
@@ -273,7 +286,7 @@ class ShardEngine:
         # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
         upto = min(step.now - step.now % MILLISECOND, self._horizon.loaded_upto - 1)
         stamp = self._codec.stamp(1, step.number, 0)
-        count = self._dispatches.release(step, limits.fires_max)
+        count = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max)
         room = limits.fire_bytes_max
         for entry in self._commands.parking.released(step, limits.fires_max - count):
             room -= self._fire_one(step, entry, stamp, before)
@@ -308,6 +321,9 @@ class ShardEngine:
             return 0
         if self._commands.parking.has(entry.job_id):
             self._held.hold(step, entry)
+            return 0
+        step.at_hand = Suspect(ENTRY, entry)
+        if self._set_asides.refuses(step, entry):
             return 0
         fault = self._dispatches.fault_of(entry)
         if fault is not None:

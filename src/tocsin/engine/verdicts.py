@@ -7,14 +7,14 @@ the lease still stands as it was, it is decided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tocsin.domain.instants import Micros
 from tocsin.domain.shard_records import Phase
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
 from tocsin.engine.report_desk import ReportDesk
-from tocsin.engine.shard_state import ShardState
+from tocsin.engine.suspects import EXECUTION, Suspect
 
 VERDICTS_MAX = 5_000
 """How many leases are judged at once."""
@@ -32,14 +32,21 @@ class Docket:
 class Verdicts:
     """The pending verdicts of one shard; one docket at a time."""
 
-    def __init__(self, state: ShardState, actives: Actives, reports: ReportDesk) -> None:
-        self._state = state
+    def __init__(self, actives: Actives, reports: ReportDesk) -> None:
         self._actives = actives
         self._reports = reports
         self._docket: Docket | None = None
 
-    def decide(self, step: Step, reports_end: int | None, reports_seen: int, silent: frozenset[str]) -> None:
-        """Go on with the docket at hand, or open one where something is due."""
+    def decide(
+        self, step: Step, reports_end: int | None, reports_seen: int, silent: frozenset[str], bytes_max: int
+    ) -> None:
+        """Go on with the docket at hand, or open one where something is due.
+
+        Args:
+            step: the present one.
+            reports_end, reports_seen, silent: see ``shard_engine.Arrivals``.
+            bytes_max: of what verdicts lead to in one step, roughly; what is left over is judged in the next.
+        """
         if self._docket is None:
             self._open(step, silent)
         elif self._docket.end is None:
@@ -48,13 +55,9 @@ class Verdicts:
             else:
                 self._docket = Docket(self._docket.expired, self._docket.lost, reports_end)
         docket = self._docket
-        if docket is not None and docket.end is not None and self._read_upto(reports_seen) >= docket.end:
-            self._judge(step, docket)
-            self._docket = None
-
-    def _read_upto(self, reports_seen: int) -> int:
-        """Markers and aborted records leave no report to apply, so what was seen may be more than what was applied."""
-        return max(self._state.reports_offset, reports_seen)
+        # Markers and aborted records leave no report to apply, so what was seen may be more than what was applied.
+        if docket is not None and docket.end is not None and self._reports.read_upto(reports_seen) >= docket.end:
+            self._docket = self._judge(step, docket, step.bytes + bytes_max)
 
     def _open(self, step: Step, silent: frozenset[str]) -> None:
         due = self._actives.due(step.now, Phase.LEASED, VERDICTS_MAX)
@@ -69,12 +72,20 @@ class Verdicts:
             self._docket = Docket(tuple(expired), tuple(lost[:VERDICTS_MAX]))
             step.ask_reports_end = True
 
-    def _judge(self, step: Step, docket: Docket) -> None:
-        for execution_id, holder in docket.lost:
+    def _judge(self, step: Step, docket: Docket, upto: int) -> Docket | None:
+        """Decide what stands as it did when the docket was opened; return what there was no room for."""
+        for done, (execution_id, holder) in enumerate(docket.lost):
+            if step.bytes >= upto:
+                return replace(docket, lost=docket.lost[done:])
             one = self._actives.get(execution_id)
             if one is not None and one.phase == Phase.LEASED and one.holder == holder:
+                step.at_hand = Suspect(EXECUTION, execution_id)
                 self._reports.lose(step, execution_id)
-        for execution_id, wake_at in docket.expired:
+        for done, (execution_id, wake_at) in enumerate(docket.expired):
+            if step.bytes >= upto:
+                return replace(docket, lost=(), expired=docket.expired[done:])
             one = self._actives.get(execution_id)
             if one is not None and one.phase == Phase.LEASED and one.wake_at == wake_at:
+                step.at_hand = Suspect(EXECUTION, execution_id)
                 self._reports.expire(step, execution_id)
+        return None

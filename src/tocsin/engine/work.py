@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from tocsin.domain.errors import Undecodable
@@ -20,6 +22,7 @@ from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import WorkItem
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.suspects import FAULT_OF_TOCSIN, WORK, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import DEAD_LETTERS, SHARD_STATE, NewRecord
 
@@ -73,7 +76,10 @@ class WorkHandler(Protocol):
 class Work:
     """The work items of one shard, and when each goes on."""
 
-    def __init__(self, state: ShardState, codec: RecordCodec) -> None:
+    def __init__(
+        self, state: ShardState, codec: RecordCodec, culprits: Mapping[SuspectId, Severity] = MappingProxyType({})
+    ) -> None:
+        self._culprits = culprits
         self._state = state
         self._codec = codec
         self._handlers: dict[str, WorkHandler] = {}
@@ -169,6 +175,12 @@ class Work:
 
     def _advance(self, step: Step, item: WorkItem, room: Room) -> Progress:
         mark = step.mark()
+        step.at_hand = Suspect(WORK, item.id)
+        if self._culprits and (severity := self._culprits.get(step.at_hand.id)):
+            if severity is not Severity.PASSED_OVER:
+                bare = item._replace(data="") if severity is Severity.BARE else item
+                self._set_aside(step, bare, FAULT_OF_TOCSIN)
+            return Progress(None)
         try:
             return self._handlers[item.kind].go_on(step, item, room)
         except (CronError, Undecodable, ValueError, TypeError, KeyError) as error:

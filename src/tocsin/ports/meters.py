@@ -42,6 +42,14 @@ class TriggerMeter(Protocol):
         """By how much this process's clock is certainly off, above the bound; 0 while it is good enough."""
         ...
 
+    def isolated(self, shards: int) -> None:
+        """So many shards stand still, for they fail and nothing can be blamed."""
+        ...
+
+    def lanes_missing(self, count: int) -> None:
+        """The topics of so many lanes are not there."""
+        ...
+
 
 class WorkerMeter(Protocol):
     """What a worker counts."""

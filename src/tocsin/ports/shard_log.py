@@ -6,7 +6,7 @@ visible together or not at all. A successor reads what a transaction left throug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -137,7 +137,17 @@ class ShardLog(Protocol):
 
         Raises:
             TurnAborted: it was certainly not committed, and may be sent again for shards that are still owned.
+            RecordRefused: it was certainly not committed, for a record that the log will never take.
+            TopicsMissing: it was not committed; topics that it writes to are not there.
             OwnershipLost: a successor has fenced this owner, or nobody knows.
+        """
+        ...
+
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return how many partitions topics have; one that is missing is not in it.
+
+        Raises:
+            Unavailable: the brokers did not answer.
         """
         ...
 

@@ -30,9 +30,6 @@ CODEC = AvroCodec()
 TARGET = {"type": "http", "url": "https://example.test/run"}
 
 
-LANES = Lanes({"default": 4, "message": 4}, 2)
-
-
 @dataclass
 class Node:
     """One trigger process."""
@@ -48,12 +45,15 @@ class Node:
 class World:
     """One cluster. ``start`` makes a new owner, which takes over from whoever was there; a crash needs no call."""
 
-    def __init__(self, shards: int = 2, limits: EngineLimits | None = None) -> None:
+    def __init__(self, shards: int = 2, limits: EngineLimits | None = None, codec: AvroCodec = CODEC) -> None:
+        self.codec = codec
         self.clock = SettableClock()
         self.log = MemoryLog(self.clock)
         self.tables = MemoryTables()
         self.shards = shards
         self.limits = limits or EngineLimits()
+        self.lanes = Lanes({"default": 4, "message": 4}, 2)
+        self.loop_limits = LoopLimits()
         self.starts = 0
         self._ids = 0
         self.loop: TriggerLoop
@@ -89,9 +89,11 @@ class World:
         watch = FleetReader(beats, name)
         meter = PrometheusMeter(CollectorRegistry())
         restore = Restorer(
-            MemoryTakeover(self.log), CODEC, ClusterFacts(1, self.shards), LANES, self.limits, 1, self.clock
+            MemoryTakeover(self.log), self.codec, ClusterFacts(1, self.shards), self.lanes, self.limits, 1, self.clock
         )
-        loop = TriggerLoop(log, store, restore, lambda: next(owners), watch, self.clock, meter, LoopLimits())
+        loop = TriggerLoop(
+            log, store, restore, lambda: next(owners), watch, self.clock, meter, self.loop_limits, self.lanes
+        )
         loop.join()
         return Node(loop, log, store, beats, name, meter)
 

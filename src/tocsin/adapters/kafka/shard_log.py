@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, place, unavailable
 from tocsin.adapters.kafka.names import TopicNames
-from tocsin.domain.errors import OwnershipLost, Refused, TurnAborted
+from tocsin.domain.errors import OwnershipLost, RecordRefused, Refused, TopicsMissing, TurnAborted, Unavailable
 from tocsin.domain.instants import Micros
 from tocsin.ports.shard_log import COMMANDS, LogRecord, NewRecord, Polled, ShardTurn
 
@@ -25,6 +25,62 @@ STALE_MEMBER: Final = frozenset(
     {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 )
 """Refusals of the offsets of a turn that say: the group has changed, the turn is certainly not committed."""
+PERMANENT: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+"""What brokers, or the client in their stead, say of a record that they will never take."""
+LATE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT, KafkaError.REQUEST_TIMED_OUT})
+"""Says nothing about any record."""
+
+Delivery = Callable[[KafkaError | None, Message], None]
+
+
+def _ignored(error: KafkaError | None, message: Message) -> None:
+    """A delivery that nobody asks for."""
+
+
+class Sent:
+    """What becomes of the records of one transaction.
+
+    Attributes:
+        jobs_end: by shard, the offset after its last jobs record.
+        refused: the first record that is refused for what it is, with the broker's word.
+    """
+
+    def __init__(self, *, naming: bool) -> None:
+        self.jobs_end: dict[int, int] = {}
+        self.refused: tuple[RecordRefused, KafkaError] | None = None
+        self._naming = naming
+
+    def watch(self, shard: int, record: NewRecord) -> Delivery | None:
+        """Return what is to be called for a record; None, for calls are dear, where nothing is suspected."""
+        if not self._naming:
+            return None
+        return lambda error, message: self._note(error, shard, record)
+
+    def watch_job(self, shard: int, record: NewRecord) -> Delivery:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self.jobs_end[shard] = max(self.jobs_end.get(shard, 0), place(message)[1] + 1)
+            self._note(error, shard, record)
+
+        return delivered
+
+    def refuse(self, error: KafkaError, shard: int, record: NewRecord) -> None:
+        """Note that the client itself refuses a record."""
+        self._note(error, shard, record)
+
+    def _note(self, error: KafkaError | None, shard: int, record: NewRecord) -> None:
+        if error is not None and error.code() in PERMANENT and self.refused is None:
+            told = f"{error.name()}: {error.str()} ({len(record.value or b'')} bytes)"
+            self.refused = (RecordRefused(shard, record.topic, record.key, told), error)
 
 
 class KafkaShardLog:
@@ -64,6 +120,8 @@ class KafkaShardLog:
         # The true end: an uncommitted reader sees what an open transaction hides.
         self._looker = Consumer({**reader, "group.id": f"{names.prefix}look", "isolation.level": "read_uncommitted"})
         self._producer: Producer | None = None
+        self._naming = False
+        """The last turn was refused, and nobody knows for which record: the next one is asked for each of its own."""
         self._news = Polled()
         self._on_revoke: Callable[[set[int]], None] = lambda _: None
         self.is_member = False
@@ -151,26 +209,25 @@ class KafkaShardLog:
         assert all(offset.offset >= 0 for offset in offsets), "an invalid offset would let the transaction go unchecked"
         producer = self._producer
         assert producer is not None, "renew comes before the first commit"
-        jobs_end: dict[int, int] = {}
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                shard, offset = place(message)
-                jobs_end[shard] = max(jobs_end.get(shard, 0), offset + 1)
-
+        sent = Sent(naming=self._naming)
         try:
             producer.begin_transaction()
             for turn in turns:
                 for record in turn.records:
-                    self._produce(producer, record)
+                    self._produce(producer, turn.shard, record, sent, sent.watch(turn.shard, record))
                 for record in turn.jobs:
-                    self._produce(producer, record, delivered)
+                    self._produce(producer, turn.shard, record, sent, sent.watch_job(turn.shard, record))
             # Offsets after records: a successor's question for our offsets is then held until all of this is decided.
             producer.flush(self._transaction_timeout_s)
-            producer.send_offsets_to_transaction(offsets, metadata, ANSWER_S)
-            self._commit_transaction(producer)
+            if sent.refused is None:
+                producer.send_offsets_to_transaction(offsets, metadata, ANSWER_S)
+                self._commit_transaction(producer)
         except KafkaException as error:
-            raise self._aborted(producer, error.args[0]) from error
+            raise self._not_committed(producer, turns, sent, error.args[0]) from error
+        if sent.refused is not None:
+            raise self._not_committed(producer, turns, sent, sent.refused[1])
+        self._naming = False
+        jobs_end = sent.jobs_end
         for turn in turns:
             if turn.jobs and turn.shard not in jobs_end:
                 raise AssertionError(f"shard {turn.shard}: a committed turn has no offsets of its jobs records")
@@ -187,24 +244,55 @@ class KafkaShardLog:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
 
-    def _aborted(self, producer: Producer, error: KafkaError) -> TurnAborted | OwnershipLost:
-        """Abort a turn whose transaction failed, and say whether it may be sent again."""
+    def _not_committed(
+        self, producer: Producer, turns: Sequence[ShardTurn], sent: Sent, error: KafkaError
+    ) -> TurnAborted | RecordRefused | OwnershipLost:
+        """Abort a turn whose transaction failed, and say what is to become of it."""
         told = f"a turn was not committed: {unavailable(error)}"
-        if error.txn_requires_abort() and error.code() in STALE_MEMBER:
+        if not error.fatal() and (error.txn_requires_abort() or sent.refused is not None):
             try:
                 producer.abort_transaction(ANSWER_S)
-                return TurnAborted(told)
             except KafkaException as second:
-                return OwnershipLost(f"{told}; nor could it be aborted: {unavailable(second)}")
-        return OwnershipLost(told)
+                told = f"{told}; nor could it be aborted: {unavailable(second)}"
+            else:
+                if error.code() in STALE_MEMBER:
+                    return TurnAborted(told)
+                if sent.refused is not None:
+                    return sent.refused[0]
+                if not self._naming and not error.retriable() and error.code() not in LATE:
+                    # Which record it was is not known without a callback for each. Once more, and it will be.
+                    self._naming = True
+                    return TurnAborted(told)
+        self._naming = False
+        return self._missing(turns) or OwnershipLost(told)
 
-    def _produce(self, producer: Producer, record: NewRecord, on_delivery: Any = None) -> None:
+    def _missing(self, turns: Sequence[ShardTurn]) -> TopicsMissing | None:
+        """A missing topic shows as a timeout, and as a fence that nobody meant; so one looks."""
+        touched = {record.topic for turn in turns for record in [*turn.records, *turn.jobs]}
+        try:
+            missing = touched - set(self.partition_counts(touched))
+        except Unavailable:
+            return None
+        return TopicsMissing(sorted(missing)) if missing else None
+
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        try:
+            known = self._admin.list_topics(timeout=ANSWER_S).topics
+        except KafkaException as error:
+            raise unavailable(error) from error
+        prefix = self._names.prefix
+        return {topic: len(known[prefix + topic].partitions) for topic in topics if prefix + topic in known}
+
+    def _produce(
+        self, producer: Producer, shard: int, record: NewRecord, sent: Sent, on_delivery: Delivery | None
+    ) -> None:
         topic = f"{self._names.prefix}{record.topic}"
         while True:
             try:
                 if record.timestamp is not None:
                     milliseconds = record.timestamp // 1000
-                    producer.produce(topic, record.value, record.key, record.partition, timestamp=milliseconds)
+                    told = on_delivery or _ignored
+                    producer.produce(topic, record.value, record.key, record.partition, told, timestamp=milliseconds)
                 elif on_delivery is None:
                     producer.produce(topic, record.value, record.key, record.partition)
                 else:
@@ -212,6 +300,9 @@ class KafkaShardLog:
                 return
             except BufferError:
                 producer.poll(0.05)
+            except KafkaException as error:
+                sent.refuse(error.args[0], shard, record)
+                raise
 
     def trim(self, topic: str, shard: int, below: int, older_than: Micros) -> None:
         name = f"{self._names.prefix}{topic}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from tocsin.domain.errors import OwnershipLost, TurnAborted
+from tocsin.domain.errors import OwnershipLost, RecordRefused, TopicsMissing, TurnAborted
 from tocsin.domain.instants import Micros
 from tocsin.ports.clock import Clock
 from tocsin.ports.shard_log import (
@@ -14,6 +14,7 @@ from tocsin.ports.shard_log import (
     REPORTS,
     SHARD_STATE,
     LogRecord,
+    NewRecord,
     Polled,
     ShardTurn,
 )
@@ -39,6 +40,10 @@ class MemoryLog:
         self.check_generations = True
         self.generation = 0
         self.fenced: set[str] = set()
+        self.missing: set[str] = set()
+        """Topics that were deleted."""
+        self.refuses: Callable[[NewRecord], str | None] = lambda record: None
+        """Tells why brokers would refuse a record for what it is; what is too large fails a test instead."""
         self.group_offsets: dict[int, int] = {}
         self._records: defaultdict[tuple[str, int], list[LogRecord]] = defaultdict(list)
         self._ends: defaultdict[tuple[str, int], int] = defaultdict(int)
@@ -169,6 +174,7 @@ class MemoryShardLog:
             raise error
         if self._owner in self._log.fenced:
             raise OwnershipLost("a turn was not committed: a successor fenced this owner")
+        self._check_records(turns)
         if self._log.check_generations and self._generation != self._log.generation:
             raise TurnAborted("a turn was not committed: this owner's generation is over")
         jobs_end: dict[int, int] = {}
@@ -184,6 +190,18 @@ class MemoryShardLog:
             for topic, partition in touched:
                 self._log.skip(topic, partition)
         return jobs_end
+
+    def _check_records(self, turns: Sequence[ShardTurn]) -> None:
+        for turn in turns:
+            for record in [*turn.records, *turn.jobs]:
+                if record.topic in self._log.missing:
+                    raise TopicsMissing([record.topic])
+                problem = self._log.refuses(record)
+                if problem:
+                    raise RecordRefused(turn.shard, record.topic, record.key, problem)
+
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        return {topic: 4 for topic in topics if topic not in self._log.missing and not topic.startswith("nowhere")}
 
     def trim(self, topic: str, shard: int, below: int, older_than: Micros) -> None:
         young = [record.offset for record in self._log.read(topic, shard) if record.timestamp >= older_than]

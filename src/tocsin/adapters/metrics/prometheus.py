@@ -52,6 +52,10 @@ class PrometheusMeter:
         self._clock_off = Gauge(
             "tocsin_clock_off_seconds", "By how much this trigger's clock is certainly off; 0: good enough", registry=r
         )
+        self._isolated = Gauge(
+            "tocsin_shards_waiting", "Shards that fail each time, for which nothing can be blamed", registry=r
+        )
+        self._lanes_missing = Gauge("tocsin_lanes_missing", "Lanes whose topics are not there", registry=r)
         self._started = Counter("tocsin_attempts_started", "Attempts started", ["redelivered"], registry=r)
         self._attempts = Histogram(
             "tocsin_attempt_seconds", "Duration of attempts", ["kind"], buckets=DURATION_BUCKETS, registry=r
@@ -125,6 +129,12 @@ class PrometheusMeter:
 
     def unwritten_turns(self, shard: int, count: int) -> None:
         self._unwritten.labels(shard).set(count)
+
+    def isolated(self, shards: int) -> None:
+        self._isolated.set(shards)
+
+    def lanes_missing(self, count: int) -> None:
+        self._lanes_missing.set(count)
 
     def owned(self, shards: int) -> None:
         self._owned.set(shards)

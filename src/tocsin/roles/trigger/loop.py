@@ -8,58 +8,52 @@ is restored from the log, under a new transactional id; the group is not left fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 
-from tocsin.domain.errors import OwnershipLost, TurnAborted
+from tocsin.domain.errors import (
+    EngineFault,
+    OwnershipLost,
+    RecordRefused,
+    TopicsMissing,
+    TurnAborted,
+    Unavailable,
+)
 from tocsin.domain.instants import DAY, SECOND, Micros
+from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_engine import Arrivals, ShardEngine
+from tocsin.engine.suspects import Suspect, Suspicion
 from tocsin.ports.clock import TriggerClock
 from tocsin.ports.meters import TriggerMeter
-from tocsin.ports.schedule_store import Completion, ScheduleStore
-from tocsin.ports.shard_log import COMMANDS, REPORTS, LogRecord, Polled, ShardLog
+from tocsin.ports.schedule_store import ScheduleStore
+from tocsin.ports.shard_log import COMMANDS, REPORTS, Polled, ShardLog
 from tocsin.roles.trigger.fleet import FleetReader
+from tocsin.roles.trigger.isolation import Isolation
+from tocsin.roles.trigger.lanes import LaneWatch
+from tocsin.roles.trigger.limits import Arrived, LoopLimits
+from tocsin.roles.trigger.measures import measure, measure_standing
 from tocsin.roles.trigger.takeover import Restored
+
+__all__ = ["LoopLimits", "TriggerLoop"]
 
 log = structlog.get_logger()
 
-Restore = Callable[[Sequence[int], str], dict[int, tuple[ShardEngine, Restored]]]
+
+class Restore(Protocol):
+    """Fences the predecessors of shards, and makes engines of what they left."""
+
+    def __call__(
+        self, shards: Sequence[int], owner: str, suspicions: Mapping[int, Suspicion] = ...
+    ) -> dict[int, tuple[ShardEngine, Restored]]: ...
+
 
 TRIM_EVERY: Micros = 3_600 * SECOND
 FENCED_PAUSE: Micros = SECOND
 """Twice the period of the group's heartbeats: time to learn that shards are lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopLimits:
-    """Bounds of one turn of the loop.
-
-    Attributes:
-        commands_max, reports_max: records taken in by one poll.
-        commands_waiting_max, command_bytes_waiting_max: commands of a shard read ahead before its partition pauses.
-        completions_max: completions of the store taken in by one turn.
-        wait_max_s: the longest wait for the first command.
-        log_kept_days: applied commands and reports younger than this are kept in the log.
-    """
-
-    commands_max: int = 1_000
-    reports_max: int = 5_000
-    commands_waiting_max: int = 20_000
-    command_bytes_waiting_max: int = 32_000_000
-    completions_max: int = 1_000
-    wait_max_s: float = 0.02
-    log_kept_days: float = 7.0
-
-
-@dataclass(slots=True)
-class Arrived:
-    """What one turn brings to one shard."""
-
-    commands: list[LogRecord] = field(default_factory=list)
-    reports: list[LogRecord] = field(default_factory=list)
-    completions: list[Completion] = field(default_factory=list)
+AWAY_PAUSE: Micros = 2 * SECOND
+"""How long the log or the store is left alone after it did not answer a takeover."""
 
 
 class TriggerLoop:
@@ -72,6 +66,7 @@ class TriggerLoop:
         new_owner: makes a transactional id that was never used.
         fleet: tells which holders of leases are gone.
         clock, meter, limits: see there.
+        lanes: the very ones of the engines; those that are missing are noted there.
     """
 
     def __init__(
@@ -84,7 +79,9 @@ class TriggerLoop:
         clock: TriggerClock,
         meter: TriggerMeter,
         limits: LoopLimits,
+        lanes: Lanes | None = None,
     ) -> None:
+        self._lane_watch = LaneWatch(shard_log, lanes or Lanes({}), meter)
         self._log = shard_log
         self._store = store
         self._restore = restore
@@ -107,9 +104,14 @@ class TriggerLoop:
         self._wait_s = 0.0
         self._not_before: Micros = 0
         self._owner = ""
+        self._renewed = False
+        """There is a producer under our transactional id; not while the brokers are away."""
         self._away = False
         self._lost: set[int] = set()
         """Shards whose index has lost its rows, as it was last said."""
+        self._isolation = Isolation()
+        self._first = 0
+        """Which shard is stepped first; all take their turn where one transaction cannot hold them."""
 
     @property
     def engines(self) -> Mapping[int, ShardEngine]:
@@ -126,19 +128,24 @@ class TriggerLoop:
 
         Raises:
             Refused, StateGap, Undecodable: a shard cannot be taken over; the process must not go on.
-            Unavailable: log or store did not answer during a takeover.
         """
-        polled = self._log.poll(self._wait_s, self._limits.commands_max, self._limits.reports_max)
+        reports_max = self._limits.reports_max
+        if sum(engine.backlog().reports for engine in self._engines.values()) > self._limits.reports_waiting_max:
+            reports_max = 0
+        polled = self._log.poll(self._wait_s, self._limits.commands_max, reports_max)
         self._note_assignment(polled)
         self._keep(polled)
         self._fleet.read(self._clock.local())
         self._guard_clock()
         try:
+            self._lane_watch.look(self._clock.now())
             self._take_over()
             self._send_again()
             self._step_all()
         except OwnershipLost as error:
             log.warning(str(error), action="trigger.starts_over")
+            if isinstance(error, TopicsMissing):
+                self._lane_watch.missing(error.topics, self._clock.now())
             self._start_over()
             # A fence may mean that the group has long given our shards to others. Let it speak first: taking over at
             # once would fence the rightful owner in turn.
@@ -146,6 +153,10 @@ class TriggerLoop:
         except TurnAborted as error:
             # What was polled for these shards is in the steps that are kept; the group will say what stays ours.
             log.info(str(error), action="trigger.turn_aborted")
+        except Unavailable as error:
+            # Nothing fires and nothing is lost; what is owned and not restored is tried again.
+            log.warning(str(error), action="trigger.waits_for_answers")
+            self._not_before = self._clock.now() + AWAY_PAUSE
         self._hold_back()
         self._measure_standing(self._clock.now())
 
@@ -172,15 +183,41 @@ class TriggerLoop:
 
     def _take_over(self) -> None:
         """Restore the shards that came. A restore belongs to one assignment: it is done before the next poll."""
-        new = sorted(self._owned - set(self._engines))
-        if not new or not self._clock.is_known() or self._away or self._clock.now() < self._not_before:
+        now = self._clock.now()
+        for shard in self._isolation.calm():
+            self._drop(shard)
+        new = sorted(shard for shard in self._owned - set(self._engines) if not self._isolation.waits(shard, now))
+        if not new or not self._clock.is_known() or self._away or now < self._not_before:
             return
-        restored = self._restore(new, self._owner)
+        if not self._renewed:
+            self._log.renew(self._owner)
+            self._renewed = True
+        try:
+            restored = self._restore(new, self._owner, self._isolation.suspicions())
+        except EngineFault as error:
+            # The next turn restores the others; this one once more, knowing of its culprit.
+            self._failed(error)
+            return
         for shard, (engine, legacy) in restored.items():
+            try:
+                writes = engine.adopt_jobs(legacy.jobs, legacy.jobs_end)
+            except EngineFault as error:
+                self._failed(error)
+                continue
             self._engines[shard] = engine
-            self._store.begin_writes(shard, 0, engine.adopt_jobs(legacy.jobs, legacy.jobs_end))
-        self._log.begin({s: (e.state.commands_offset, e.state.reports_offset) for s, (e, _) in restored.items()})
+            self._store.begin_writes(shard, 0, writes)
+        self._log.begin(
+            {s: (e.state.commands_offset, e.state.reports_offset) for s, e in self._engines.items() if s in restored}
+        )
         self._meter.owned(len(self._engines))
+
+    def _failed(self, error: EngineFault) -> None:
+        """Forget a shard whose engine raised: it is restored next, from the log, knowing of the culprit."""
+        culprit = error.at_hand if isinstance(error.at_hand, Suspect) else None
+        log.error("the engine failed", action="trigger.engine_fault", shard=error.shard, exc_info=error.__cause__)
+        self._isolation.failed(error.shard, culprit, error, self._clock.now())
+        self._meter.isolated(self._isolation.waiting)
+        self._drop(error.shard)
 
     def _release(self, shards: set[int]) -> None:
         """Give shards up in peace: called from within a poll, while they may still be committed."""
@@ -216,7 +253,7 @@ class TriggerLoop:
         for shard in list(self._engines):
             self._drop(shard)
         self._owner = self._new_owner()
-        self._log.renew(self._owner)
+        self._renewed = False
         self._meter.owned(0)
 
     def _send_again(self) -> None:
@@ -238,35 +275,18 @@ class TriggerLoop:
                 self._reports_seen[shard] = max(self._reports_seen.get(shard, 0), offset)
 
     def _step_all(self) -> None:
-        arrived, self._arrived = self._arrived, {}
-        for shard in self._engines:
-            arrived.setdefault(shard, Arrived())
         for completion in self._store.completed(self._limits.completions_max):
-            if completion.shard in arrived:
-                arrived[completion.shard].completions.append(completion)
+            if completion.shard in self._engines:
+                self._arrived.setdefault(completion.shard, Arrived()).completions.append(completion)
         now = self._clock.now()
-        silent = self._fleet.silent({holder for engine in self._engines.values() for holder in engine.holders()})
-        steps = {
-            shard: engine.step(
-                now,
-                Arrivals(
-                    arrived[shard].commands,
-                    arrived[shard].reports,
-                    arrived[shard].completions,
-                    self._reports_ends.pop(shard, None),
-                    self._reports_seen.get(shard, 0),
-                    silent,
-                ),
-            )
-            for shard, engine in self._engines.items()
-        }
+        steps = self._step_each(now)
         self._ask_store(steps)
         self._commit({shard: step for shard, step in steps.items() if step.turn})
         for shard, step in steps.items():
             if step.ask_reports_end:
                 self._reports_ends[shard] = self._log.reports_end(shard)
         self._tell_lost()
-        self._measure(now, self._clock.now(), steps)
+        measure(self._meter, self._engines, now, self._clock.now(), steps)
         self._wait_s = self._wait(now, steps)
 
     def _tell_lost(self) -> None:
@@ -281,6 +301,34 @@ class TriggerLoop:
         elif self._lost - lost:
             log.info("the index is whole again", action="trigger.index_found", shards=sorted(self._lost - lost))
         self._lost = lost
+
+    def _step_each(self, now: Micros) -> dict[int, Step]:
+        """Step shard after shard, until the transaction is large enough; one that fails is left out."""
+        silent = self._fleet.silent({holder for engine in self._engines.values() for holder in engine.holders()})
+        shards = sorted(self._engines)
+        self._first = self._first % len(shards) if shards else 0
+        room = self._limits.transaction_bytes_max
+        steps: dict[int, Step] = {}
+        for shard in shards[self._first :] + shards[: self._first]:
+            arrived = self._arrived.pop(shard, None) or Arrived()
+            arrivals = Arrivals(
+                arrived.commands,
+                arrived.reports,
+                arrived.completions,
+                self._reports_ends.pop(shard, None),
+                self._reports_seen.get(shard, 0),
+                silent,
+            )
+            try:
+                steps[shard] = self._engines[shard].step(now, arrivals)
+            except EngineFault as error:
+                self._failed(error)
+                continue
+            room -= steps[shard].size
+            if room <= 0:
+                break
+        self._first += len(steps)
+        return steps
 
     def trim(self) -> None:
         """Delete commands and reports that are applied and old; done now and then, for the log keeps them otherwise."""
@@ -302,8 +350,17 @@ class TriggerLoop:
         if not steps:
             return
         self._unsent = dict(steps)
-        jobs_ends = self._log.commit([self._engines[shard].turn(step) for shard, step in steps.items()])
+        try:
+            jobs_ends = self._log.commit([self._engines[shard].turn(step) for shard, step in steps.items()])
+        except RecordRefused as error:
+            # Of a step that did one thing only, that is the culprit; of any other, smaller ones are tried.
+            step = self._unsent.get(error.shard)
+            if step is None:
+                raise OwnershipLost(str(error)) from error
+            self._failed(EngineFault(error.shard, step.at_hand, error))
+            raise TurnAborted(f"{error}; the other shards' turns are sent again") from error
         self._unsent = {}
+        self._isolation.passed(steps)
         for shard, step in steps.items():
             writes = self._engines[shard].committed(step, jobs_ends.get(shard))
             if writes or step.jobs:
@@ -319,9 +376,10 @@ class TriggerLoop:
     def _hold_back(self) -> None:
         """Pause a shard's commands while too many wait, and resume at half: pausing drops what was prefetched."""
         for shard, engine in self._engines.items():
+            backlog, limits = engine.backlog(), self._limits
             waiting = max(
-                engine.commands_waiting / self._limits.commands_waiting_max,
-                engine.command_bytes_waiting / self._limits.command_bytes_waiting_max,
+                backlog.commands / limits.commands_waiting_max,
+                backlog.command_bytes / limits.command_bytes_waiting_max,
             )
             if shard not in self._paused and waiting > 1:
                 self._log.pause(shard)
@@ -338,30 +396,7 @@ class TriggerLoop:
         wake = min((engine.next_wake(now) for engine in self._engines.values()), default=now)
         return min(self._limits.wait_max_s, max(0.0, (wake - self._clock.now()) / SECOND))
 
-    def _measure(self, now: Micros, committed_at: Micros, steps: dict[int, Step]) -> None:
-        meter = self._meter
-        if any(step.turn for step in steps.values()):
-            meter.turn((committed_at - now) / SECOND)
-        for shard, step in steps.items():
-            if not step.turn:
-                continue
-            tally = step.tally
-            if tally.lateness:
-                meter.fired(shard, [(late + committed_at - now) / SECOND for late in tally.lateness])
-            for kind, accepted in tally.commands:
-                meter.command_decided(kind, accepted)
-            for state, count in tally.completed.items():
-                meter.completed(state, count)
-            meter.stale_reports(tally.stale_reports)
-            meter.redelivered(tally.redelivered)
-            for kind, count in tally.dead_letters.items():
-                meter.dead_letters(kind, count)
-
     def _measure_standing(self, now: Micros) -> None:
-        """Say each second how far every shard is: one that stands still makes no turns that would say it."""
-        if now - self._measured_at < SECOND:
-            return
-        self._measured_at = now
-        for shard, engine in self._engines.items():
-            self._meter.cursor_age(shard, max(0.0, (now - engine.state.cursor.run_at) / SECOND))
-            self._meter.unwritten_turns(shard, engine.unwritten_turns)
+        if now - self._measured_at >= SECOND:
+            self._measured_at = now
+            measure_standing(self._meter, self._engines, now)

@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import structlog
 
@@ -22,6 +23,7 @@ from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.restore import restore
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.suspects import UNSUSPECTED, Suspicion
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.takeover import JobsTail, Takeover
@@ -70,18 +72,34 @@ class Restorer:
     outcome_partitions: int
     clock: Clock
 
-    def __call__(self, shards: Sequence[int], owner: str) -> dict[int, tuple[ShardEngine, Restored]]:
-        restored = take_over(self.takeover, shards, self.codec, self.facts, self.clock.now())
-        return {shard: (self._engine(legacy, owner), legacy) for shard, legacy in restored.items()}
+    def __call__(
+        self, shards: Sequence[int], owner: str, suspicions: Mapping[int, Suspicion] = MappingProxyType({})
+    ) -> dict[int, tuple[ShardEngine, Restored]]:
+        restored = take_over(self.takeover, shards, self.codec, self.facts, self.clock.now(), owner)
+        return {
+            shard: (self._engine(legacy, owner, suspicions.get(shard, UNSUSPECTED)), legacy)
+            for shard, legacy in restored.items()
+        }
 
-    def _engine(self, legacy: Restored, owner: str) -> ShardEngine:
-        return ShardEngine(legacy.state, owner, self.codec, self.lanes, self.limits, self.outcome_partitions)
+    def _engine(self, legacy: Restored, owner: str, suspicion: Suspicion) -> ShardEngine:
+        return ShardEngine(legacy.state, owner, self.codec, self.lanes, self.limits, self.outcome_partitions, suspicion)
 
 
 def take_over(
-    takeover: Takeover, shards: Sequence[int], codec: RecordCodec, facts: ClusterFacts, now: Micros
+    takeover: Takeover,
+    shards: Sequence[int],
+    codec: RecordCodec,
+    facts: ClusterFacts,
+    now: Micros,
+    self_id: str = "",
 ) -> dict[int, Restored]:
     """Fence the predecessors of these shards and restore what they left.
+
+    Args:
+        takeover: reads the legacy.
+        shards, codec, facts, now: see ``Restorer``.
+        self_id: the transactional id of the new owner. A shard that it owned all along, and only forgot, needs no
+            fence: nothing of it is under way, and its other shards go on.
 
     Raises:
         StateGap: a shard that has run has no state, or one with a hole.
@@ -91,7 +109,7 @@ def take_over(
     states = _restore_all(takeover, shards, codec)
     fenced: set[str] = set()
     for _ in range(ROUNDS_MAX):
-        owners = {state.owner for state in states.values() if state and not state.released} - {""}
+        owners = {state.owner for state in states.values() if state and not state.released} - {"", self_id}
         if owners <= fenced and fenced:
             break
         for owner in sorted(owners - fenced):
