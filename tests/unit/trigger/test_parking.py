@@ -33,7 +33,7 @@ def world() -> World:
 def _idle(world: World, job: str) -> None:
     """Let a job be out of memory."""
     world.run(3)
-    assert world.engines[0].unwritten_turns == 0
+    assert world.engines[0].backlog().unwritten_turns == 0
 
 
 def _every(seconds: int) -> dict[str, object]:
@@ -59,7 +59,7 @@ def test_what_must_know_its_job_is_parked_and_others_go_on(world: World) -> None
     world.run(5)
     assert sorted(world.fired()) == sorted(fresh)
     assert {deleted, keyed}.isdisjoint(world.outcomes())
-    assert (_parked(world), world.engines[0].commands_waiting) == (2, 0)
+    assert (_parked(world), world.engines[0].backlog().commands) == (2, 0)
     assert world.log.group_offsets[0] >= world.engines[0].state.commands_offset
     world.store.held = False
     world.run(2)
@@ -183,7 +183,7 @@ def test_parking_is_bounded_and_then_the_shard_waits() -> None:
     world.store.held = True
     orders = [world.delete(job) for job in jobs]
     world.run(10)
-    assert (_parked(world), world.engines[0].commands_waiting) == (3, 3)
+    assert (_parked(world), world.engines[0].backlog().commands) == (3, 3)
     world.start()
     world.run(3)
     assert {world.outcomes()[c].detail for c in orders} == {"prevented"}
@@ -197,7 +197,7 @@ def test_parking_is_bounded_in_bytes() -> None:
     world.store.held = True
     world.order("update", job, definition={**_every(10), "metadata": "m" * 2_000})
     world.run(5)
-    assert (_parked(world), world.engines[0].commands_waiting) == (0, 1)
+    assert (_parked(world), world.engines[0].backlog().commands) == (0, 1)
 
 
 def test_a_damaged_row_is_answered_for_good(world: World) -> None:
