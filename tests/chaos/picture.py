@@ -15,6 +15,8 @@ HEIGHT: Final = 420
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 120, 44
 COLUMNS: Final = 300
 """Time is cut into so many columns; of each the median and the worst are drawn."""
+LABEL_CHARS_MAX: Final = 22
+"""More does not fit above the drawing; the band's title has all of it."""
 FLOOR_MS: Final = 1.0
 DECADES: Final = 6
 """From a millisecond to a quarter of an hour."""
@@ -57,7 +59,8 @@ def _bands(faults: Sequence[Fault], began: int, span: int) -> list[str]:
             f'<rect x="{x:.1f}" y="{TOP}" width="{max(1.5, end - x):.1f}" height="{HEIGHT - TOP - BOTTOM}"'
             f' fill="#f4c7c3" fill-opacity="0.6"><title>{what}</title></rect>'
         )
-        parts.append(f'<text transform="translate({x + 4:.1f},{TOP - 4}) rotate(-50)">{escape(fault.name)}</text>')
+        label = fault.name if len(fault.name) <= LABEL_CHARS_MAX else f"{fault.name[: LABEL_CHARS_MAX - 1]}…"
+        parts.append(f'<text transform="translate({x + 4:.1f},{TOP - 4}) rotate(-50)">{escape(label)}</text>')
     return parts
 
 
