@@ -137,6 +137,9 @@ class TriggerSettings(BaseModel):
     poll_wait_max_s: float = Field(0.02, gt=0)
     transaction_timeout_s: float = Field(5.0, gt=0)
     session_timeout_s: float = Field(10.0, gt=0)
+    rebuild_page_records_max: int = Field(
+        2_000, ge=1, description="records of the jobs log read at once while the index is rebuilt"
+    )
     log_kept_days: float = Field(7.0, gt=0, description="applied commands and reports younger than this are kept")
 
 

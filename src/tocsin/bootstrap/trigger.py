@@ -13,6 +13,7 @@ from tocsin.adapters.cassandra.migrations import refuse_unless_migrated
 from tocsin.adapters.cassandra.schedule_store import CassandraScheduleStore
 from tocsin.adapters.cassandra.session import Connection, connect
 from tocsin.adapters.kafka.fleet_log import KafkaFleetLog
+from tocsin.adapters.kafka.jobs_log import KafkaJobsLog
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
@@ -88,9 +89,12 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
         settings.kafka.bootstrap_servers, names.fleet, process.process_id, AvroCodec(), settings.kafka.extra
     )
     shard_log = _shard_log(process, names, settings)
+    jobs_log = KafkaJobsLog(
+        settings.kafka.bootstrap_servers, names, f"tocsin-trigger-{process.name}", settings.kafka.extra
+    )
     leave = False
     try:
-        loop = _loop(process, clock, names, connection, store, fleet_log, shard_log, settings)
+        loop = _loop(process, clock, names, connection, store, fleet_log, shard_log, jobs_log, settings)
         with beating(process, settings) as life:
             loop.join()
             _turn_until_stopped(process, loop, shard_log, life.watch.turned)
@@ -102,6 +106,7 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
         if not leave:
             shard_log.close(leave=False)
         fleet_log.close()
+        jobs_log.close()
         store.close()
         connection.close()
 
@@ -138,6 +143,7 @@ def _loop(
     store: CassandraScheduleStore,
     fleet_log: KafkaFleetLog,
     shard_log: KafkaShardLog,
+    jobs_log: KafkaJobsLog,
     settings: Settings,
 ) -> TriggerLoop:
     refuse_unless_migrated(connection)
@@ -153,6 +159,7 @@ def _loop(
         clock,
         process.meter,
         _loop_limits(settings.trigger),
+        jobs_log,
         lanes,
     )
 
@@ -222,6 +229,7 @@ def _loop_limits(trigger: TriggerSettings) -> LoopLimits:
         commands_waiting_max=trigger.commands_waiting_max,
         command_bytes_waiting_max=trigger.command_bytes_waiting_max,
         wait_max_s=trigger.poll_wait_max_s,
+        jobs_page_records_max=trigger.rebuild_page_records_max,
         log_kept_days=trigger.log_kept_days,
         reports_waiting_max=trigger.reports_waiting_max,
         transaction_bytes_max=trigger.transaction_bytes_max,

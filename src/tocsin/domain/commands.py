@@ -20,14 +20,17 @@ class CommandKind(StrEnum):
     RESUME = "resume"
     TRIGGER = "trigger"
     DELETE = "delete"
+    REBUILD_INDEX = "rebuild_index"
+    """Concerns no job, but a whole shard: one is sent to each partition."""
 
 
+SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX})
+"""Kinds that concern the shard to whose partition they are sent, and no job."""
 LATER_KINDS: Final = {
     "backfill": "running past occurrences",
     "cancel": "cancelling an execution",
     "redrive": "running dead letters again",
     "set_zone_data": "changing the zone data of the cluster",
-    "rebuild_index": "rebuilding the index",
 }
 """Kinds of the contract that are refused by name until they work."""
 
@@ -66,6 +69,8 @@ class Command:
 class OutcomeDetail(StrEnum):
     """What an accepted command led to, where "accepted" does not say it all."""
 
+    BEGUN = "begun"
+    """Work that takes longer than a turn has begun."""
     CREATED = "created"
     EXISTED = "existed"
     """The very job was created before: under the same idempotency key, or id, with the same body."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tocsin.domain.entries import Place
 from tocsin.domain.instants import Micros
+
+REBUILD_INDEX: Final = "rebuild_index"
+"""The kind of a work item that writes the index anew from the jobs log."""
 
 
 class Phase(StrEnum):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tocsin.ports.jobs_log import JobsPage
 from tocsin.ports.schedule_store import Completion
 from tocsin.ports.shard_log import LogRecord
 
@@ -20,6 +21,7 @@ class Arrivals:
         reports_end: the end of the shard's reports as an uncommitted reader sees it, where it was asked for.
         reports_seen: an offset below which no report is left to read.
         silent: processes that are known to be gone.
+        jobs_page: of the jobs log, where one was asked for.
     """
 
     commands: Sequence[LogRecord] = ()
@@ -28,6 +30,7 @@ class Arrivals:
     reports_end: int | None = None
     reports_seen: int = 0
     silent: frozenset[str] = frozenset()
+    jobs_page: JobsPage | None = None
 
 
 class Backlog(NamedTuple):

@@ -26,7 +26,7 @@ from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, CommandReader, Wa
 from tocsin.engine.effects import Step
 from tocsin.engine.fresh_ids import FreshIds
 from tocsin.engine.held import HeldEntries
-from tocsin.engine.job_commands import Answer, JobCommands, Order
+from tocsin.engine.job_commands import NO_JOB, Answer, JobCommands, Order
 from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.parking import Parking, ParkingLimits
@@ -90,6 +90,8 @@ class CommandDesk:
         self.bytes_waiting = 0
         self._ready: deque[str] = deque([UNREADABLE] if self.parking.has(UNREADABLE) else [])
         """Jobs with parked commands whose rows have come."""
+        self._rebuilds: list[Order] = []
+        """Waiting orders to rebuild the index."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -106,8 +108,15 @@ class CommandDesk:
             if derived or self._fresh.is_new(job_id, now):
                 one = replace(one, needs_row=False)
             self._fresh.remember(job_id, now)
+        elif one.order is not None and one.command.kind == CommandKind.REBUILD_INDEX:
+            self._rebuilds.append(one.order)
         self._waiting.append(one)
         self.bytes_waiting += one.size
+
+    def rebuild_now(self, step: Step) -> None:
+        """Begin the waiting rebuilds before their turn: what they wait behind may be waiting for a row that is lost."""
+        while self._rebuilds:
+            self._commands.rebuild_index(step, self._rebuilds.pop(0))
 
     def row_read(self, job_id: str, snapshot: bytes | None, now: Micros) -> None:
         """A job's row has been read."""
@@ -209,8 +218,12 @@ class CommandDesk:
             self._rows.forget(order.job_id)
 
     def _carry_out(self, step: Step, order: Order) -> Answer:
-        job = self._job(order)
         kind = CommandKind(order.command.kind)
+        if kind is CommandKind.REBUILD_INDEX:
+            begun = order not in self._rebuilds
+            self._rebuilds = [other for other in self._rebuilds if other is not order]
+            return Answer(True, OutcomeDetail.BEGUN) if begun else self._commands.rebuild_index(step, order)
+        job = self._job(order)
         if kind is CommandKind.CREATE:
             return self._commands.create(step, order, job)
         if job is None or job.tenant_id != order.tenant_id or job.state is JobState.DELETED:
@@ -278,6 +291,7 @@ class CommandDesk:
         derived = f"{self._state.epoch}.{self._state.shard}.{one.record.offset}"
         command_id = order.command_id if order else (command.command_id or derived)[:COMMAND_ID_CHARS_MAX]
         job_id = order.job_id if order else _cut(command.job_id) or ""
+        job_id = "" if job_id == NO_JOB else job_id
         outcome = CommandOutcome(
             command_id,
             command.kind[:32],

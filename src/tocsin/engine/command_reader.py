@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Final
 
 from tocsin.domain import ids
-from tocsin.domain.commands import LATER_KINDS, Command, CommandKind
+from tocsin.domain.commands import LATER_KINDS, SHARD_KINDS, Command, CommandKind
 from tocsin.domain.definitions import parse, parse_tenant, to_mapping
 from tocsin.domain.errors import EngineFault, Fault, InvalidInput, Undecodable
 from tocsin.domain.fields import has_surrogate, shown
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.domain.sharding import shard_of
-from tocsin.engine.job_commands import Order
+from tocsin.engine.job_commands import NO_JOB, Order
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -95,6 +95,10 @@ class CommandReader:
             tenant_id = parse_tenant(command.tenant_id)
             _check_envelope(command)
             command_id = self._command_id(record, command)
+            if command.kind in SHARD_KINDS:
+                version = ids.version_of(self._state.epoch, record.offset)
+                order = Order(command, command_id, tenant_id, NO_JOB, version, record.timestamp)
+                return Waiting(record, command, order, needs_row=False)
             job_id = self._job_id(record, command, tenant_id)
             owner = shard_of(job_id, self._state.shards)
             if owner != self._state.shard and command.definition is not None:

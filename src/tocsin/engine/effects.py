@@ -76,6 +76,8 @@ class Step:
     buckets: list[int] = field(default_factory=list)
     """Minutes of the index that are deleted whole."""
     write_mark: bool = False
+    jobs_page: int | None = None
+    """The page of the jobs log that is to be read: its offset."""
     at_hand: Suspect | None = None
     bytes: int = 0
 

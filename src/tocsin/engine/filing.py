@@ -123,6 +123,11 @@ class Filing:
         """Return the key of a job's row that was due and is held, because commands of the job were parked; or None."""
         return self._held.key_of(job.job_id, job.entry.version) if job.entry is not None else None
 
+    def present_entries(self, job: Job) -> tuple[Entry, ...]:
+        """Return the rows that a job, by its latest snapshot, has past the cursor."""
+        key = self.present_key(job)
+        return () if key is None or key.place <= self._state.cursor else (self.entry_of(job, key),)
+
     def _shadow(self, step: Step, job: Job, former: Job) -> None:
         """Leave a void: rows, wheel entries, re-derived successors and names of an older version do not count."""
         present = self.present_key(former)

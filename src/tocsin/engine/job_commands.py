@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Final
 
 from tocsin.domain import ids
 from tocsin.domain.commands import Command, OutcomeDetail
@@ -21,8 +22,12 @@ from tocsin.domain.schedules import Delay, RunAt, one_off_at
 from tocsin.engine.dispatch_desk import DispatchDesk, lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
+from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
+
+NO_JOB: Final = "*"
+"""In place of a job's id, in an order that concerns a whole shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,18 @@ class Order:
 class JobCommands:
     """The rules of one shard's jobs."""
 
-    def __init__(self, state: ShardState, filing: Filing, dispatches: DispatchDesk, codec: RecordCodec) -> None:
+    def __init__(
+        self,
+        state: ShardState,
+        filing: Filing,
+        dispatches: DispatchDesk,
+        rebuild: IndexRebuild,
+        codec: RecordCodec,
+    ) -> None:
         self._state = state
         self._filing = filing
         self._dispatches = dispatches
+        self._rebuild = rebuild
         self._codec = codec
 
     def create(self, step: Step, order: Order, former: Job | None) -> Answer:
@@ -185,6 +198,11 @@ class JobCommands:
         self._filing.file(step, job, former)
         detail = OutcomeDetail.ALREADY_FIRED if finished else OutcomeDetail.PREVENTED
         return Answer(True, detail, job)
+
+    def rebuild_index(self, step: Step, order: Order) -> Answer:
+        """Begin to write the shard's index anew; the state says how far it has come."""
+        self._rebuild.begin(step, order.command_id)
+        return Answer(True, OutcomeDetail.BEGUN)
 
     def _next_version(self, order: Order, former: Job, **changes: object) -> Job:
         base = replace(

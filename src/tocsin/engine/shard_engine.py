@@ -23,6 +23,7 @@ from tocsin.engine.filing import Filing
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.horizon import Horizon
 from tocsin.engine.index_mark import IndexMark
+from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.passed_buckets import PassedBuckets
@@ -77,7 +78,8 @@ class ShardEngine:
         self._work = Work(state, codec, culprits)
         self._held = HeldEntries(state)
         self._filing = Filing(state, self._outbox, self._held, self._work, codec)
-        job_commands = JobCommands(state, self._filing, self._dispatches, codec)
+        self._rebuild = IndexRebuild(state, self._work, self._outbox, self._filing, codec)
+        job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, codec)
         self._commands = CommandDesk(
             state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking, culprits
         )
@@ -174,9 +176,13 @@ class ShardEngine:
         for completion in arrivals.completions:
             self._take_completion(step, completion)
         self._set_asides.begin(step)
+        if arrivals.jobs_page is not None:
+            self._rebuild.page_read(arrivals.jobs_page)
         self._file_derived(step)
         for record in arrivals.commands:
             self._commands.receive(record, step.now)
+        if self._mark.is_lost:
+            self._commands.rebuild_now(step)
         self._reports.receive(arrivals.reports)
         step.at_hand = None
 
@@ -217,6 +223,10 @@ class ShardEngine:
             self._admit(completion.entries)
             self._page_read(step, completion)
         elif isinstance(completion, JobRead):
+            if completion.snapshot is None and self._mark.is_lost:
+                # No answer is no answer: the row may be among those that were lost.
+                step.job_reads.append(completion.job_id)
+                return
             step.at_hand = Suspect(JOB, completion.job_id)
             known_bad = self._set_asides.knows_job(completion.job_id)
             self._commands.row_read(completion.job_id, None if known_bad else completion.snapshot, step.now)
@@ -360,7 +370,10 @@ class ShardEngine:
         if self._work.awaits:
             for execution_id in step.ended:
                 self._work.wake(job_of(execution_id))
+            self._rebuild.acknowledged()
+        before = len(step.inserts)
         self._work.go_on(step, Room(self._limits.work_portions_max, self._limits.work_bytes_max))
+        self._admit(e for e in step.inserts[before:] if self._horizon.has_begun(minute_of(e.run_at)))
 
     def _watermarks(self, step: Step) -> None:
         """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""
@@ -382,7 +395,7 @@ class ShardEngine:
         self._last_delta_at = step.now
         self._passed.filed(step.inserts)
         step.buckets = self._passed.due(step.now)
-        step.write_mark = self._mark.is_due()
+        step.write_mark = step.write_mark or self._mark.is_due()
         writes = step.writes()
         if writes or step.jobs:
             known = self._horizon.loaded_upto > self._start.run_at

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Place
-from tocsin.domain.shard_records import Active, NamedSuccessor, ParkedCommand, ShardHeader, Void, WorkItem
+from tocsin.domain.shard_records import (
+    REBUILD_INDEX,
+    Active,
+    NamedSuccessor,
+    ParkedCommand,
+    ShardHeader,
+    Void,
+    WorkItem,
+)
 
 
 @dataclass(slots=True)
@@ -79,10 +87,12 @@ class ShardState:
         """Forget what nothing can ask for any more.
 
         A void whose rows can no longer be loaded: successors are in the store for all places up to the last at which
-        one can stand, so no re-derivation reads it either. A named successor that is in the store, once the cursor has
+        one can stand, so no re-derivation reads it either; none while the index is rebuilt, for the rebuild may know no
+        better than an older snapshot. A named successor that is in the store, once the cursor has
         passed every key of the ``now`` that chose it: from there on the schedule itself gives the same answer.
         """
-        for job_id in [job_id for job_id, void in self.voids.items() if void.until <= self.successors_upto]:
-            del self.voids[job_id]
+        if not any(item.kind == REBUILD_INDEX for item in self.work.values()):
+            for job_id in [job_id for job_id, void in self.voids.items() if void.until <= self.successors_upto]:
+                del self.voids[job_id]
         for job_id in [job_id for job_id, name in self.named.items() if name.chosen_at < self.successors_upto.run_at]:
             del self.named[job_id]

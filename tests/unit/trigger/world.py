@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.memory.fleet_log import MemoryFleetLog
+from tocsin.adapters.memory.jobs_log import MemoryJobsLog
 from tocsin.adapters.memory.schedule_store import MemoryScheduleStore, MemoryTables
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
 from tocsin.adapters.metrics import PrometheusMeter
@@ -91,8 +92,9 @@ class World:
         restore = Restorer(
             MemoryTakeover(self.log), self.codec, ClusterFacts(1, self.shards), self.lanes, self.limits, 1, self.clock
         )
+        jobs_log = MemoryJobsLog(self.log)
         loop = TriggerLoop(
-            log, store, restore, lambda: next(owners), watch, self.clock, meter, self.loop_limits, self.lanes
+            log, store, restore, lambda: next(owners), watch, self.clock, meter, self.loop_limits, jobs_log, self.lanes
         )
         loop.join()
         return Node(loop, log, store, beats, name, meter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tocsin.ports.jobs_log import JobsPage
 from tocsin.ports.schedule_store import Completion
 from tocsin.ports.shard_log import LogRecord
 
@@ -17,6 +18,7 @@ class LoopLimits:
         commands_waiting_max, command_bytes_waiting_max: commands of a shard read ahead before its partition pauses.
         completions_max: completions of the store taken in by one turn.
         wait_max_s: the longest wait for the first command.
+        jobs_page_records_max: records of the jobs log read at once for a rebuild of the index.
         log_kept_days: applied commands and reports younger than this are kept in the log.
         reports_waiting_max: reports that wait for their shards' turns, before no more are read.
         transaction_bytes_max: once a turn holds so much, the shards that have not been stepped wait for the next.
@@ -28,6 +30,7 @@ class LoopLimits:
     command_bytes_waiting_max: int = 32_000_000
     completions_max: int = 1_000
     wait_max_s: float = 0.02
+    jobs_page_records_max: int = 2_000
     log_kept_days: float = 7.0
     reports_waiting_max: int = 50_000
     transaction_bytes_max: int = 64_000_000
@@ -40,3 +43,4 @@ class Arrived:
     commands: list[LogRecord] = field(default_factory=list)
     reports: list[LogRecord] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
+    jobs_page: JobsPage | None = None

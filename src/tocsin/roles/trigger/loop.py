@@ -21,11 +21,13 @@ from tocsin.domain.errors import (
     Unavailable,
 )
 from tocsin.domain.instants import DAY, SECOND, Micros
+from tocsin.engine.arrivals import Arrivals
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.effects import Step
-from tocsin.engine.shard_engine import Arrivals, ShardEngine
+from tocsin.engine.shard_engine import ShardEngine
 from tocsin.engine.suspects import Suspect, Suspicion
 from tocsin.ports.clock import TriggerClock
+from tocsin.ports.jobs_log import JobsLog
 from tocsin.ports.meters import TriggerMeter
 from tocsin.ports.schedule_store import ScheduleStore
 from tocsin.ports.shard_log import COMMANDS, REPORTS, Polled, ShardLog
@@ -66,6 +68,7 @@ class TriggerLoop:
         new_owner: makes a transactional id that was never used.
         fleet: tells which holders of leases are gone.
         clock, meter, limits: see there.
+        jobs_log: read where the index is to be written anew.
         lanes: the very ones of the engines; those that are missing are noted there.
     """
 
@@ -79,6 +82,7 @@ class TriggerLoop:
         clock: TriggerClock,
         meter: TriggerMeter,
         limits: LoopLimits,
+        jobs_log: JobsLog,
         lanes: Lanes | None = None,
     ) -> None:
         self._lane_watch = LaneWatch(shard_log, lanes or Lanes({}), meter)
@@ -90,6 +94,7 @@ class TriggerLoop:
         self._clock = clock
         self._meter = meter
         self._limits = limits
+        self._jobs_log = jobs_log
         self._engines: dict[int, ShardEngine] = {}
         self._owned: set[int] = set()
         """Shards that the group gave to this process; those without an engine are restored next."""
@@ -247,6 +252,7 @@ class TriggerLoop:
         self._paused.discard(shard)
         self._store.forget(shard)
         self._meter.gone(shard)
+        self._jobs_log.forget(shard)
 
     def _start_over(self) -> None:
         """Forget everything, and begin again from the log under a new transactional id; the group is not left."""
@@ -278,6 +284,9 @@ class TriggerLoop:
         for completion in self._store.completed(self._limits.completions_max):
             if completion.shard in self._engines:
                 self._arrived.setdefault(completion.shard, Arrived()).completions.append(completion)
+        for page in self._jobs_log.completed():
+            if page.shard in self._engines:
+                self._arrived.setdefault(page.shard, Arrived()).jobs_page = page
         now = self._clock.now()
         steps = self._step_each(now)
         self._ask_store(steps)
@@ -318,6 +327,7 @@ class TriggerLoop:
                 self._reports_ends.pop(shard, None),
                 self._reports_seen.get(shard, 0),
                 silent,
+                arrived.jobs_page,
             )
             try:
                 steps[shard] = self._engines[shard].step(now, arrivals)
@@ -372,6 +382,8 @@ class TriggerLoop:
                 self._store.begin_bucket_read(shard, minute)
             for job_id in step.job_reads:
                 self._store.begin_job_read(shard, job_id)
+            if step.jobs_page is not None:
+                self._jobs_log.begin_read(shard, step.jobs_page, self._limits.jobs_page_records_max)
 
     def _hold_back(self) -> None:
         """Pause a shard's commands while too many wait, and resume at half: pausing drops what was prefetched."""
