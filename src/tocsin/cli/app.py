@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tocsin import __version__
-from tocsin.cli import cron, demo, dev, devcluster, fleet, job_definitions, jobs, roles, runs, schema, topics
+from tocsin.cli import cron, demo, dev, devcluster, fleet, index, job_definitions, jobs, roles, runs, schema, topics
 from tocsin.cli.exits import EPILOG, REFUSED, USAGE
 from tocsin.cli.settings_errors import told
 from tocsin.cli.shown import plain
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.add_typer(devcluster.app, name="devcluster")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schema.app, name="schema")
+app.add_typer(index.app, name="index")
 app.add_typer(jobs.app, name="jobs")
 jobs.app.command("create")(job_definitions.create_job)
 jobs.app.command("update")(job_definitions.update_job)

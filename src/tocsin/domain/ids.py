@@ -108,3 +108,8 @@ def parse_execution_id(text: str) -> ExecutionName:
 def version_of(epoch: int, offset: int) -> int:
     """Return the version that the command at a log offset makes, in an incarnation of the topics."""
     return epoch << VERSION_OFFSET_BITS | (offset + 1)
+
+
+def offset_of_version(version: int) -> int:
+    """Return the log offset of the command that made a version."""
+    return (version & (1 << VERSION_OFFSET_BITS) - 1) - 1

@@ -24,7 +24,7 @@ from tocsin.ports.schedule_store import BucketPage
 
 ROW_BYTES: Final = 200
 """What a row takes but for its texts and blobs, rounded up."""
-_BEFORE_ALL: Final = (-(1 << 63), "", 0, 0)
+BEFORE_ALL: Final = (-(1 << 63), "", 0, 0)
 """Precedes every clustering key (run_at, job_id, version, scheduled_for)."""
 
 
@@ -34,9 +34,9 @@ class _Read:
     minute: int
     generation: int
     size: PageSize
-    after: tuple[int, str, int, int] = _BEFORE_ALL
+    after: tuple[int, str, int, int] = BEFORE_ALL
     """Where the present query begins; ``paging_state`` is a mark inside that query."""
-    seen: tuple[int, str, int, int] = _BEFORE_ALL
+    seen: tuple[int, str, int, int] = BEFORE_ALL
     paging_state: bytes | None = None
 
 
