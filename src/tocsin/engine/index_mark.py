@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tocsin.domain.instants import Micros
+from tocsin.engine.horizon import Horizon
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.schedule_store import BucketPage
 
@@ -32,7 +34,16 @@ class IndexMark:
         if not self._state.marked:
             self._begun_without.update(minutes)
 
-    def is_missing(self, page: BucketPage) -> bool:
+    def page_read(self, page: BucketPage, horizon: Horizon, now: Micros) -> None:
+        """A page was read: a minute is known once it is read whole, from an index that still has its mark."""
+        if not page.last:
+            return
+        if self._is_missing(page):
+            horizon.unknown(page.minute, now)
+        else:
+            horizon.loaded(page.minute)
+
+    def _is_missing(self, page: BucketPage) -> bool:
         """Tell, of a minute's last page, whether the mark should have been seen and was not."""
         unsure = page.minute in self._begun_without
         self._begun_without.discard(page.minute)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Entry, Place
 from tocsin.domain.jobs import Job
+from tocsin.engine.shard_state import ShardState
 from tocsin.ports.schedule_store import StoreWrites
 
 
@@ -41,6 +42,16 @@ class Settled:
     """The shard's mark was written."""
     deleted: list[Job] = field(default_factory=list)
     """Deleted jobs that have left the index and are still the latest: their tombstones are due."""
+
+    def move_watermarks(self, state: ShardState) -> None:
+        """Take over into the state how far the store is."""
+        if self.jobs_end is not None:
+            state.indexed_upto = self.jobs_end
+        if self.cursor is not None:
+            state.successors_upto = max(state.successors_upto, self.cursor)
+        if self.deleted_upto is not None:
+            state.deleted_upto = self.deleted_upto
+        state.marked = state.marked or self.marked
 
 
 class Outbox:

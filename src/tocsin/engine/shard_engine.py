@@ -221,7 +221,8 @@ class ShardEngine:
         if isinstance(completion, BucketPage):
             self._derive_again(step, (entry for entry in completion.entries if entry[:3] > self._stored_upto))
             self._admit(completion.entries)
-            self._page_read(step, completion)
+            self._passed.read(completion.minute, len(completion.entries), completion.last)
+            self._mark.page_read(completion, self._horizon, step.now)
         elif isinstance(completion, JobRead):
             if completion.snapshot is None and self._mark.is_lost:
                 # No answer is no answer: the row may be among those that were lost.
@@ -232,24 +233,10 @@ class ShardEngine:
             self._commands.row_read(completion.job_id, None if known_bad else completion.snapshot, step.now)
         elif isinstance(completion, WritesDone):
             settled = self._outbox.acknowledge(completion.turn)
-            if settled.jobs_end is not None:
-                self.state.indexed_upto = settled.jobs_end
-            if settled.cursor is not None:
-                self.state.successors_upto = max(self.state.successors_upto, settled.cursor)
-            if settled.deleted_upto is not None:
-                self.state.deleted_upto = settled.deleted_upto
-            self.state.marked = self.state.marked or settled.marked
+            settled.move_watermarks(self.state)
             for job in settled.deleted:
                 step.jobs.append(NewRecord(JOBS, self.state.shard, job.job_id, None))
                 step.turn = True
-
-    def _page_read(self, step: Step, page: BucketPage) -> None:
-        """A minute is known once it is read whole, from an index that still has its mark."""
-        self._passed.read(page.minute, len(page.entries), page.last)
-        if page.last and self._mark.is_missing(page):
-            self._horizon.unknown(page.minute, step.now)
-        elif page.last:
-            self._horizon.loaded(page.minute)
 
     def _derive_again(self, step: Step, entries: Iterable[Entry]) -> None:
         """Find the present rows of jobs whose occurrences fired under a former owner."""

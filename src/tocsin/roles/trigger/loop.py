@@ -35,6 +35,7 @@ from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.isolation import Isolation
 from tocsin.roles.trigger.lanes import LaneWatch
 from tocsin.roles.trigger.limits import Arrived, LoopLimits
+from tocsin.roles.trigger.lost_indexes import LostIndexes
 from tocsin.roles.trigger.measures import measure, measure_standing
 from tocsin.roles.trigger.takeover import Restored
 
@@ -112,8 +113,7 @@ class TriggerLoop:
         self._renewed = False
         """There is a producer under our transactional id; not while the brokers are away."""
         self._away = False
-        self._lost: set[int] = set()
-        """Shards whose index has lost its rows, as it was last said."""
+        self._lost = LostIndexes()
         self._isolation = Isolation()
         self._first = 0
         """Which shard is stepped first; all take their turn where one transaction cannot hold them."""
@@ -294,22 +294,9 @@ class TriggerLoop:
         for shard, step in steps.items():
             if step.ask_reports_end:
                 self._reports_ends[shard] = self._log.reports_end(shard)
-        self._tell_lost()
+        self._lost.tell(self._engines)
         measure(self._meter, self._engines, now, self._clock.now(), steps)
         self._wait_s = self._wait(now, steps)
-
-    def _tell_lost(self) -> None:
-        """Say which shards wait for their index to be rebuilt, when that changes."""
-        lost = {shard for shard, engine in self._engines.items() if engine.index_is_lost}
-        if lost - self._lost:
-            log.error(
-                "the index has lost its rows; shards wait for `tocsin index rebuild`",
-                action="trigger.index_lost",
-                shards=sorted(lost),
-            )
-        elif self._lost - lost:
-            log.info("the index is whole again", action="trigger.index_found", shards=sorted(self._lost - lost))
-        self._lost = lost
 
     def _step_each(self, now: Micros) -> dict[int, Step]:
         """Step shard after shard, until the transaction is large enough; one that fails is left out."""
