@@ -68,8 +68,7 @@ class TriggerLoop:
         restore: fences the predecessors of shards and makes engines of what they left; the new owner is its argument.
         new_owner: makes a transactional id that was never used.
         fleet: tells which holders of leases are gone.
-        clock, meter, limits: see there.
-        jobs_log: read where the index is to be written anew.
+        clock, meter, limits, jobs_log: see there.
         lanes: the very ones of the engines; those that are missing are noted there.
     """
 
