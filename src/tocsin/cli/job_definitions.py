@@ -7,11 +7,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tocsin.cli import job_flags as flag
 from tocsin.cli.door import path_of
 from tocsin.cli.exits import failures_told
 from tocsin.cli.job_files import read_definition
-from tocsin.cli.job_flags import JobFlags
+from tocsin.cli.job_flags import JobFlags, takes_flags
 from tocsin.cli.jobs import Gateway, IfVersion, JobId, Tenant, job_fields, open_door
 from tocsin.cli.shown import Output, OutputOption, plain, print_fields, print_json
 from tocsin.domain.coming import coming, format_in_zone, needs_job_id, zone_of
@@ -27,8 +26,10 @@ File = Annotated[
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Have it checked; change nothing.")]
 
 
+@takes_flags
 def create_job(
     ctx: typer.Context,
+    flags: JobFlags,
     file: File = None,
     job_id: Annotated[
         str | None, typer.Option("--id", help="Your own id: creating again is safe.", rich_help_panel="Which job")
@@ -37,30 +38,6 @@ def create_job(
         str | None,
         typer.Option("--idempotency-key", help="Or a key: creating again is safe.", rich_help_panel="Which job"),
     ] = None,
-    name: flag.Name = None,
-    label: flag.Label = None,
-    cron: flag.Cron = None,
-    tz: flag.Tz = None,
-    every: flag.Every = None,
-    at: flag.At = None,
-    in_: flag.In = None,
-    start: flag.Start = None,
-    end: flag.End = None,
-    spread: flag.Spread = None,
-    calendar: flag.CalendarFile = None,
-    on_excluded: flag.OnExcluded = None,
-    url: flag.Url = None,
-    method: flag.Method = None,
-    header: flag.Header = None,
-    body: flag.Body = None,
-    timeout_s: flag.TimeoutS = None,
-    topic: flag.Topic = None,
-    key: flag.Key = None,
-    value: flag.Value = None,
-    max_attempts: flag.MaxAttempts = None,
-    base_s: flag.BaseS = None,
-    max_s: flag.MaxS = None,
-    concurrency: flag.Concurrency = None,
     validate_only: ValidateOnly = False,
     gateway: Gateway = None,
     tenant: Tenant = None,
@@ -70,10 +47,6 @@ def create_job(
 
     Without a schedule it runs only when it is triggered.
     """
-    flags = JobFlags(
-        name, label, cron, tz, every, at, in_, url, method, header, body, timeout_s,
-        topic, key, value, max_attempts, base_s, max_s, concurrency, start, end, spread, calendar, on_excluded,
-    )  # fmt: skip
     with failures_told():
         definition = _defined(file, flags, {})
         if "target" not in definition and file is None:
@@ -86,34 +59,12 @@ def create_job(
         _show(answer.body, done, output)
 
 
+@takes_flags
 def update_job(
     ctx: typer.Context,
     job_id: JobId,
+    flags: JobFlags,
     file: File = None,
-    name: flag.Name = None,
-    label: flag.Label = None,
-    cron: flag.Cron = None,
-    tz: flag.Tz = None,
-    every: flag.Every = None,
-    at: flag.At = None,
-    in_: flag.In = None,
-    start: flag.Start = None,
-    end: flag.End = None,
-    spread: flag.Spread = None,
-    calendar: flag.CalendarFile = None,
-    on_excluded: flag.OnExcluded = None,
-    url: flag.Url = None,
-    method: flag.Method = None,
-    header: flag.Header = None,
-    body: flag.Body = None,
-    timeout_s: flag.TimeoutS = None,
-    topic: flag.Topic = None,
-    key: flag.Key = None,
-    value: flag.Value = None,
-    max_attempts: flag.MaxAttempts = None,
-    base_s: flag.BaseS = None,
-    max_s: flag.MaxS = None,
-    concurrency: flag.Concurrency = None,
     if_version: IfVersion = None,
     validate_only: ValidateOnly = False,
     gateway: Gateway = None,
@@ -124,10 +75,6 @@ def update_job(
 
     With flags the change takes effect only if nobody else changed the job meanwhile.
     """
-    flags = JobFlags(
-        name, label, cron, tz, every, at, in_, url, method, header, body, timeout_s,
-        topic, key, value, max_attempts, base_s, max_s, concurrency, start, end, spread, calendar, on_excluded,
-    )  # fmt: skip
     if file is None and not flags.any_given:
         raise typer.BadParameter("say what to change, or give the whole job with -f", param_hint="update")
     with failures_told():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -89,32 +91,32 @@ Concurrency = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class JobFlags:
-    """The flags as they were given; None where not."""
+    """The flags as they were given; None where not. Each field is an option of every command that takes flags."""
 
-    name: str | None = None
-    label: Sequence[str] | None = None
-    cron: str | None = None
-    tz: str | None = None
-    every: str | None = None
-    at: str | None = None
-    in_: str | None = None
-    url: str | None = None
-    method: str | None = None
-    header: Sequence[str] | None = None
-    body: str | None = None
-    timeout_s: float | None = None
-    topic: str | None = None
-    key: str | None = None
-    value: str | None = None
-    max_attempts: int | None = None
-    base_s: float | None = None
-    max_s: float | None = None
-    concurrency: str | None = None
-    start: str | None = None
-    end: str | None = None
-    spread: str | None = None
-    calendar: str | None = None
-    on_excluded: str | None = None
+    name: Name = None
+    label: Label = None
+    cron: Cron = None
+    tz: Tz = None
+    every: Every = None
+    at: At = None
+    in_: In = None
+    start: Start = None
+    end: End = None
+    spread: Spread = None
+    calendar: CalendarFile = None
+    on_excluded: OnExcluded = None
+    url: Url = None
+    method: Method = None
+    header: Header = None
+    body: Body = None
+    timeout_s: TimeoutS = None
+    topic: Topic = None
+    key: Key = None
+    value: Value = None
+    max_attempts: MaxAttempts = None
+    base_s: BaseS = None
+    max_s: MaxS = None
+    concurrency: Concurrency = None
 
     @property
     def any_given(self) -> bool:
@@ -200,6 +202,27 @@ class JobFlags:
         said = {"max_attempts": self.max_attempts, "base_s": self.base_s, "max_s": self.max_s}
         given = {name: value for name, value in said.items() if value is not None}
         return {**(before or {}), **given} if given else None
+
+
+def takes_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with an option for each flag in place of its parameter ``flags``."""
+    options = get_type_hints(JobFlags, include_extras=True)
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        if parameter.name == "flags":
+            parameters += [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=o) for n, o in options.items()]
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        flags = JobFlags(**{name: given.pop(name) for name in options})
+        command(flags=flags, **given)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # what Typer reads a command by
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def seconds_of(text: str, flag: str) -> int | float:

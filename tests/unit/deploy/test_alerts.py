@@ -33,6 +33,8 @@ def all_is_well(meter: PrometheusMeter, minute: int) -> None:
     meter.shards(8)
     meter.owned(8)
     meter.clock_off(0.0)
+    meter.isolated(0)
+    meter.lanes_missing(0)
     for shard in range(8):
         meter.fired(shard, [0.01] * 100)
         meter.cursor_age(shard, 0.02 if minute % 2 else 9.0)  # what is idle says so each ten seconds
@@ -91,6 +93,13 @@ STORIES: Final = (
         at(BEGIN, lambda m: m.cursor_age(5, 100.0)),
     ),
     Story("TocsinShardsWithoutOwner", {}, always(lambda m: m.owned(7)), at(BEGIN, lambda m: m.owned(7))),
+    Story("TocsinShardFails", {"instance": "t"}, always(lambda m: m.isolated(1)), always(lambda m: m.isolated(0))),
+    Story(
+        "TocsinLanesMissing",
+        {"instance": "t"},
+        always(lambda m: m.lanes_missing(1)),
+        at(BEGIN, lambda m: m.lanes_missing(1)),  # found and made within a minute
+    ),
     Story("TocsinClockOff", {"instance": "t"}, always(lambda m: m.clock_off(0.7)), always(lambda m: m.clock_off(0.0))),
     Story(
         "TocsinDeadLetters",

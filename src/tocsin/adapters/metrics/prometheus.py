@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 OVERDUE_S = 60.0
 """So late, by default, an occurrence counts as missed."""
-DEAD_LETTER_KINDS = ("record", "entry", "execution")
+DEAD_LETTER_KINDS = ("record", "entry", "execution", "work")
 SKIPPED_KINDS = ("job", "event", "execution")
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
