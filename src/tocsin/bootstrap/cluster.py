@@ -13,8 +13,10 @@ from tocsin.adapters.kafka.topics import TopicAdmin, TopicChange, load_declarati
 from tocsin.bootstrap.stores import store_address
 from tocsin.config import Settings
 from tocsin.domain.errors import Refused
+from tocsin.domain.recurrence import TZDATA_VERSION
 from tocsin.resources import topics_dir
 from tocsin.roles.trigger.takeover import ClusterFacts
+from tocsin.roles.trigger.zone_watch import ZONE_DATA
 
 INCARNATION = "incarnation"
 """Name of the fact that says which incarnation of the topics the store belongs to."""
@@ -46,7 +48,7 @@ def plan_topics(settings: Settings, admin: TopicAdmin) -> list[TopicChange]:
 
 
 def apply_topics(settings: Settings, connection: Connection) -> list[TopicChange]:
-    """Create and alter topics, and record the incarnation of the command log where it is new.
+    """Create and alter topics, and record the incarnation of the command log and the zone data where they are new.
 
     The incarnation is the high part of every version, so topics that were made anew never write versions that an
     older store already holds.
@@ -61,6 +63,8 @@ def apply_topics(settings: Settings, connection: Connection) -> list[TopicChange
         epoch = int(str(recorded.get("epoch", 0))) + 1
         incarnation = {"epoch": epoch, "shards": settings.cluster.shards, "topic_id": topic_id}
         facts.write_fact(INCARNATION, json.dumps(incarnation), epoch)
+    if facts.read_fact(ZONE_DATA) is None:
+        facts.write_fact(ZONE_DATA, TZDATA_VERSION, 1)
     return changes
 
 

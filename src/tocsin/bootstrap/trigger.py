@@ -9,6 +9,7 @@ import structlog
 import uuid_utils
 
 from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.cassandra.cluster_facts import CassandraClusterFacts
 from tocsin.adapters.cassandra.migrations import refuse_unless_migrated
 from tocsin.adapters.cassandra.schedule_store import CassandraScheduleStore
 from tocsin.adapters.cassandra.session import Connection, connect
@@ -23,7 +24,7 @@ from tocsin.bootstrap.cluster import check_cluster, names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
 from tocsin.config import Settings, TriggerSettings
-from tocsin.domain.errors import TocsinError
+from tocsin.domain.errors import Refused, TocsinError
 from tocsin.domain.instants import Micros
 from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.dispatch_desk import Lanes
@@ -35,6 +36,7 @@ from tocsin.ports.shard_log import ShardLog
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
 from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
+from tocsin.roles.trigger.zone_watch import ZoneWatch, refuse_other_zone_data
 
 log = structlog.get_logger()
 
@@ -97,11 +99,14 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
         loop = _loop(process, clock, names, connection, store, fleet_log, shard_log, jobs_log, settings)
         with beating(process, settings) as life:
             loop.join()
-            _turn_until_stopped(process, loop, shard_log, life.watch.turned)
+            watch = ZoneWatch(CassandraClusterFacts(connection), clock)
+            refusal = _turn_until_stopped(process, loop, shard_log, watch, life.watch.turned)
             # From within: its shards are released while it can still commit.
             shard_log.close(leave=True)
             leave = True
             life.clean = True
+        if refusal is not None:
+            raise refusal
     finally:
         if not leave:
             shard_log.close(leave=False)
@@ -112,16 +117,22 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
 
 
 def _turn_until_stopped(
-    process: Process, loop: TriggerLoop, shard_log: KafkaShardLog, turned: Callable[[], None]
-) -> None:
+    process: Process, loop: TriggerLoop, shard_log: KafkaShardLog, zones: ZoneWatch, turned: Callable[[], None]
+) -> Refused | None:
+    """Turn the loop until the process is asked to stop, or must go; return why it must."""
     ready = False
     while not process.stopping.is_set():
         loop.turn()
+        try:
+            zones.look([engine.commands for engine in loop.engines.values()])
+        except Refused as refusal:
+            return refusal
         loop.trim()
         turned()
         if not ready and shard_log.is_member:
             ready = True
             process.ready(shards=sorted(loop.engines))
+    return None
 
 
 def _shard_log(process: Process, names: TopicNames, settings: Settings) -> KafkaShardLog:
@@ -148,6 +159,7 @@ def _loop(
 ) -> TriggerLoop:
     refuse_unless_migrated(connection)
     facts, counts = check_cluster(settings, connection)
+    refuse_other_zone_data(CassandraClusterFacts(connection))
     lanes = _lanes(names, counts, settings)
     return TriggerLoop(
         _with_faults(shard_log),

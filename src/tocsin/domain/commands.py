@@ -22,15 +22,16 @@ class CommandKind(StrEnum):
     DELETE = "delete"
     REBUILD_INDEX = "rebuild_index"
     """Concerns no job, but a whole shard: one is sent to each partition."""
+    SET_ZONE_DATA = "set_zone_data"
+    """Likewise."""
 
 
-SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX})
+SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_DATA})
 """Kinds that concern the shard to whose partition they are sent, and no job."""
 LATER_KINDS: Final = {
     "backfill": "running past occurrences",
     "cancel": "cancelling an execution",
     "redrive": "running dead letters again",
-    "set_zone_data": "changing the zone data of the cluster",
 }
 """Kinds of the contract that are refused by name until they work."""
 
@@ -69,6 +70,8 @@ class Command:
 class OutcomeDetail(StrEnum):
     """What an accepted command led to, where "accepted" does not say it all."""
 
+    AGREED = "agreed"
+    """The shard's owner works by the zone data that the command names."""
     BEGUN = "begun"
     """Work that takes longer than a turn has begun."""
     CREATED = "created"

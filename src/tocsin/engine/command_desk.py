@@ -21,6 +21,7 @@ from tocsin.domain.fields import shown
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.recurrence import TZDATA_VERSION
 from tocsin.domain.sharding import shard_key
 from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, CommandReader, Waiting
 from tocsin.engine.effects import Step
@@ -92,6 +93,7 @@ class CommandDesk:
         """Jobs with parked commands whose rows have come."""
         self._rebuilds: list[Order] = []
         """Waiting orders to rebuild the index."""
+        self._refused_zone_data: str | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -133,6 +135,8 @@ class CommandDesk:
         self._fresh.begin(step.now)
         self._apply_parked(step, room)
         while self._waiting and room.left:
+            if self.zone_data_wanted is not None:
+                break
             one = self._waiting[0]
             order = one.order
             if order is not None and self.parking.has(order.job_id):
@@ -169,6 +173,18 @@ class CommandDesk:
                 self.parking.unpark(step, job_id)
                 room.take(one.size)
                 self._decide(step, one)
+
+    @property
+    def zone_data_wanted(self) -> str | None:
+        """The zone data that the next command names and this process does not have; None where there is no such."""
+        one = self._waiting[0] if self._waiting else None
+        if one is None or one.order is None or one.command.kind != CommandKind.SET_ZONE_DATA:
+            return None
+        return one.command.zone_data if one.command.zone_data not in (TZDATA_VERSION, self._refused_zone_data) else None
+
+    def refuse_zone_data(self, release: str) -> None:
+        """Reject the next command where it names this release: the cluster works by another."""
+        self._refused_zone_data = release
 
     def _is_known(self, job_id: str) -> bool:
         return self._outbox.job(job_id) is not None or self._rows.get(job_id) is not None
@@ -223,6 +239,8 @@ class CommandDesk:
             begun = order not in self._rebuilds
             self._rebuilds = [other for other in self._rebuilds if other is not order]
             return Answer(True, OutcomeDetail.BEGUN) if begun else self._commands.rebuild_index(step, order)
+        if kind is CommandKind.SET_ZONE_DATA:
+            return self._agree_on_zone_data(order)
         job = self._job(order)
         if kind is CommandKind.CREATE:
             return self._commands.create(step, order, job)
@@ -241,6 +259,16 @@ class CommandDesk:
             CommandKind.DELETE: self._commands.delete,
         }[kind]
         return carry_out(step, order, job)
+
+    def _agree_on_zone_data(self, order: Order) -> Answer:
+        """Confirm the release that this process has; what names another one comes here only once it is refused."""
+        release = order.command.zone_data
+        self._refused_zone_data = None
+        if release == TZDATA_VERSION:
+            return Answer(True, OutcomeDetail.AGREED)
+        remedy = "change it by `tocsin tz set`"
+        fault = Fault("zone_data", shown(release), f"the cluster works by {TZDATA_VERSION}", remedy)
+        return Answer(False, OutcomeDetail.CONFLICT, faults=(fault,))
 
     def _job(self, order: Order) -> Job | None:
         """Return what stands under an order's id.

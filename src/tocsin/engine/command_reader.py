@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -26,6 +27,7 @@ REASON_CHARS_MAX: Final = 500
 FAULT: Final = Fault(
     "", "the command", "makes its owner fail each time", "report this as a fault of tocsin, with its dead letter"
 )
+_RELEASE: Final = re.compile(r"[0-9]{4}[a-z]{1,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,10 @@ def _check_envelope(command: Command) -> None:
     if partition is not None and not 0 <= partition < 2**31:
         remedy = "give the partition of the outcomes topic that you read"
         raise InvalidInput([Fault("reply_partition", shown(partition), "is no partition", remedy)])
+    release = command.zone_data
+    if command.kind == CommandKind.SET_ZONE_DATA and not (isinstance(release, str) and _RELEASE.fullmatch(release)):
+        remedy = "give a release of the zone database, such as 2026a"
+        raise InvalidInput([Fault("zone_data", shown(release), "is not a release of the zone database", remedy)])
     if reason is not None and (len(reason) > REASON_CHARS_MAX or has_surrogate(reason)):
         remedy = f"give at most {REASON_CHARS_MAX} characters of well-formed text"
         raise InvalidInput([Fault("reason", shown(reason), f"is no reason of {len(reason)} characters", remedy)])

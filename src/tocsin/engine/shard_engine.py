@@ -80,7 +80,7 @@ class ShardEngine:
         self._filing = Filing(state, self._outbox, self._held, self._work, codec)
         self._rebuild = IndexRebuild(state, self._work, self._outbox, self._filing, codec)
         job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, codec)
-        self._commands = CommandDesk(
+        self.commands = CommandDesk(
             state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking, culprits
         )
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec, culprits)
@@ -97,7 +97,7 @@ class ShardEngine:
 
     def backlog(self) -> Backlog:
         """Return how much waits to be decided, or written."""
-        return Backlog(len(self._commands), self._commands.bytes_waiting, len(self._reports), len(self._outbox))
+        return Backlog(len(self.commands), self.commands.bytes_waiting, len(self._reports), len(self._outbox))
 
     @property
     def index_is_lost(self) -> bool:
@@ -180,9 +180,9 @@ class ShardEngine:
             self._rebuild.page_read(arrivals.jobs_page)
         self._file_derived(step)
         for record in arrivals.commands:
-            self._commands.receive(record, step.now)
+            self.commands.receive(record, step.now)
         if self._mark.is_lost:
-            self._commands.rebuild_now(step)
+            self.commands.rebuild_now(step)
         self._reports.receive(arrivals.reports)
         step.at_hand = None
 
@@ -190,7 +190,7 @@ class ShardEngine:
         """Decide in turn commands, reports, verdicts and fires; of a suspected shard one thing only."""
         limits = self._limits
         if len(self._outbox) < limits.unwritten_turns_max and self._outbox.bytes < limits.unwritten_bytes_max:
-            self._commands.apply(step, limits.commands_max, limits.command_bytes_max)
+            self.commands.apply(step, limits.commands_max, limits.command_bytes_max)
         if not (self._one_by_one and step.turn):
             self._reports.apply(step, limits.reports_max, limits.report_bytes_max)
         if not (self._one_by_one and step.turn):
@@ -230,7 +230,7 @@ class ShardEngine:
                 return
             step.at_hand = Suspect(JOB, completion.job_id)
             known_bad = self._set_asides.knows_job(completion.job_id)
-            self._commands.row_read(completion.job_id, None if known_bad else completion.snapshot, step.now)
+            self.commands.row_read(completion.job_id, None if known_bad else completion.snapshot, step.now)
         elif isinstance(completion, WritesDone):
             settled = self._outbox.acknowledge(completion.turn)
             settled.move_watermarks(self.state)
@@ -285,7 +285,7 @@ class ShardEngine:
         stamp = self._codec.stamp(1, step.number, 0)
         count = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max)
         room = limits.fire_bytes_max
-        for entry in self._commands.parking.released(step, limits.fires_max - count):
+        for entry in self.commands.parking.released(step, limits.fires_max - count):
             room -= self._fire_one(step, entry, stamp, before)
             count += 1
         last: Place | None = None
@@ -316,7 +316,7 @@ class ShardEngine:
         void = self.state.voids.get(entry.job_id)
         if void is not None and entry.version < void.version:
             return 0
-        if self._commands.parking.has(entry.job_id):
+        if self.commands.parking.has(entry.job_id):
             self._held.hold(step, entry)
             return 0
         step.at_hand = Suspect(ENTRY, entry)
