@@ -30,23 +30,39 @@ class Calendar(NamedTuple):
     on_excluded: Literal["skip", "shift"] = "skip"
 
 
-def days_by_month(fields: CronFields, calendar: Calendar) -> tuple[int, ...]:
-    """Return, for each month of ``gregorian``'s table, bit d-1 for each day d on which the schedule runs."""
-    by_kind = allowed_days(fields.day_rule)
-    days = [
-        by_kind[kind] if fields.months >> month & 1 else 0 for kind, month in zip(MONTH_KIND, MONTH_NUMBER, strict=True)
-    ]
-    if calendar.on_excluded == "shift":
-        targets = [
-            last + 1 for first, last in _runs(calendar.excluded) if any(_has(days, d) for d in range(first, last + 1))
-        ]
-        for day in targets:
+class DaysByMonth:
+    """The days on which a schedule runs, asked by the number of a month in ``gregorian``'s table.
+
+    Only months that a calendar changes are kept; all others follow from their kind.
+    """
+
+    __slots__ = ("_by_kind", "_changed", "_months")
+
+    def __init__(self, fields: CronFields, calendar: Calendar) -> None:
+        self._by_kind: Final = allowed_days(fields.day_rule)
+        self._months: Final = fields.months
+        changed: dict[int, int] = {}
+        if calendar.on_excluded == "shift":
+            for first, last in _runs(calendar.excluded):
+                if any(self._has(day) for day in range(first, last + 1)):
+                    index = _month_of(last + 1)
+                    changed[index] = changed.get(index, self._plain(index)) | _bit(index, last + 1)
+        for day in calendar.excluded:
             index = _month_of(day)
-            days[index] |= 1 << (day - MONTH_FIRST[index])
-    for day in calendar.excluded:
+            changed[index] = changed.get(index, self._plain(index)) & ~_bit(index, day)
+        self._changed: Final = changed
+
+    def __getitem__(self, index: int) -> int:
+        """Return bit d-1 for each day d of a month on which the schedule runs."""
+        bits = self._changed.get(index)
+        return self._plain(index) if bits is None else bits
+
+    def _plain(self, index: int) -> int:
+        return self._by_kind[MONTH_KIND[index]] if self._months >> MONTH_NUMBER[index] & 1 else 0
+
+    def _has(self, day: int) -> bool:
         index = _month_of(day)
-        days[index] &= ~(1 << (day - MONTH_FIRST[index]))
-    return tuple(days)
+        return bool(self._plain(index) & _bit(index, day))
 
 
 def _runs(excluded: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -65,6 +81,5 @@ def _month_of(day: int) -> int:
     return bisect_right(MONTH_FIRST, day) - 1
 
 
-def _has(days: list[int], day: int) -> bool:
-    index = _month_of(day)
-    return bool(days[index] >> (day - MONTH_FIRST[index]) & 1)
+def _bit(index: int, day: int) -> int:
+    return 1 << (day - MONTH_FIRST[index])

@@ -16,8 +16,8 @@ from tocsin.domain.recurrence.zones import NAME_CHARS_MAX, require_zone, zone_ti
 
 PLANS_MAX: Final = 16_384
 """Plans, and texts with their plans, that are kept: 5 KB each at most."""
-CALENDAR_PLANS_MAX: Final = 256
-"""Plans with calendars that are kept: 25 KB each."""
+CALENDAR_PLANS_MAX: Final = 4_096
+"""Plans with calendars that are kept: 25 KB each at most."""
 _GAPS: Final = ("shift", "skip")
 _OVERLAPS: Final = ("first", "second", "both")
 

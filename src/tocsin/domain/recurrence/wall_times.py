@@ -10,7 +10,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import Final
 
-from tocsin.domain.recurrence.calendars import Calendar, days_by_month
+from tocsin.domain.recurrence.calendars import Calendar, DaysByMonth
 from tocsin.domain.recurrence.days import allowed_days
 from tocsin.domain.recurrence.fields import CronFields
 from tocsin.domain.recurrence.gregorian import MONTH_FIRST, MONTH_KIND, MONTH_NUMBER
@@ -82,12 +82,12 @@ class WallTimes:
     def __init__(self, fields: CronFields, calendar: Calendar | None = None) -> None:
         if calendar is None:
             self._kinds = MONTH_KIND
-            self._days = allowed_days(fields.day_rule)
+            self._days: tuple[int, ...] | DaysByMonth = allowed_days(fields.day_rule)
             self._months, self._on, self._back = _month_steps(fields.months)
         else:
             # Each month is a kind of its own, and each is looked at: a shifted occurrence may fall into any.
             self._kinds = _EACH_MONTH
-            self._days = days_by_month(fields, calendar)
+            self._days = DaysByMonth(fields, calendar)
             self._months, self._on, self._back = _month_steps(_ALL_MONTHS)
         self._next_second = _at_or_after(fields.seconds, 60)
         self._next_minute = _at_or_after(fields.minutes, 60)
