@@ -46,6 +46,7 @@ def answers(system: System) -> Counter[tuple[str, str]]:
     return Counter((outcome.kind, outcome.detail) for outcome in outcomes)
 
 
+@pytest.mark.timeout(480)  # many processes, one after another
 def test_a_cluster_is_moved_and_triggers_that_stayed_behind_go(alone: System, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(tz(alone, "show", "-o", "json")) == {"cluster": TZDATA_VERSION, "this_program": TZDATA_VERSION}
     alone.start("trigger")
