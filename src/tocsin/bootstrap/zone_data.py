@@ -35,7 +35,7 @@ def set_zone_data(settings: Settings, release: str) -> int:
         facts, _ = check_cluster(settings, connection)
         CassandraClusterFacts(connection).write_fact(ZONE_DATA, release, time.time_ns() // 1000)
     codec = AvroCodec()
-    shards = range(facts.shards)
+    shards = list(range(facts.shards))
     ids = {shard: made_command_id(uuid_utils.uuid7().hex) for shard in shards}
     commands = {shard: Command(CommandKind.SET_ZONE_DATA, ids[shard], zone_data=release) for shard in shards}
     orders = ShardOrders(settings.kafka.bootstrap_servers, names_of(settings), shards, settings.kafka.extra)
