@@ -105,6 +105,9 @@ class TriggerSettings(BaseModel):
     command_bytes_waiting_max: int = Field(32_000_000, ge=1, description="of one shard, before its partition pauses")
     unwritten_bytes_max: int = Field(64_000_000, ge=1, description="rows of one shard not acknowledged by the store")
     reports_per_turn_max: int = Field(5_000, ge=1)
+    executions_kept_days: float = Field(
+        7.0, gt=1, description="at most the retention of the lanes' topics; a day before, what is queued goes out anew"
+    )
     reports_waiting_max: int = Field(50_000, ge=1, description="reports read and not decided, before no more are read")
     commands_waiting_max: int = Field(
         20_000, ge=1, description="commands of a shard read ahead before its partition pauses"
@@ -168,6 +171,7 @@ class WorkerSettings(BaseModel):
     stuck_attempts_max: int = Field(
         16, ge=1, description="attempts that cannot be stopped, before the process recycles itself"
     )
+    cancels_kept_max: int = Field(500_000, ge=1, description="cancelled executions that a lane remembers")
     message_batch_records_max: int = Field(
         500, ge=1, description="executions of the message lane settled in one transaction"
     )

@@ -20,6 +20,7 @@ from tocsin.adapters.kafka.dispatch_log import KafkaDispatchLog, consumer_config
 from tocsin.adapters.kafka.message_log import KafkaMessageLog, transactions_config
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.tenant_topics import TenantTopics
+from tocsin.adapters.memory.cancel_log import MemoryCancelLog
 from tocsin.adapters.metrics import PrometheusMeter
 from tocsin.bootstrap.process import SystemClock
 from tocsin.ports.dispatch_log import Delivery
@@ -84,7 +85,9 @@ def main() -> None:
     log.strike = signal.SIGKILL if what == "die" else signal.SIGSTOP
     log.call, log.countdown = call, [int(transaction)]
     limits = MessageLimits(batch_records_max=10)
-    loop = MessageLoop("victim", log, AvroCodec(), SystemClock(), time.monotonic, PrometheusMeter(), limits)
+    loop = MessageLoop(
+        "victim", log, AvroCodec(), SystemClock(), time.monotonic, PrometheusMeter(), limits, MemoryCancelLog()
+    )
     loop.join()
     while True:
         loop.step()

@@ -84,7 +84,25 @@ def check_cluster(settings: Settings, connection: Connection) -> tuple[ClusterFa
     facts = ClusterFacts(int(str(recorded["epoch"])), int(str(recorded["shards"])))
     counts = admin.partition_counts()
     _check_counts(names, facts.shards, counts)
+    missing = [topic for topic in (names.outcomes, names.worker_control) if topic not in counts]
+    if missing:
+        raise Refused(f"topics are missing: {', '.join(missing)}; run `tocsin topics apply`")
     return facts, counts
+
+
+def check_retention(settings: Settings, topics: list[str]) -> None:
+    """Make sure that topics keep executions as long as owners believe.
+
+    Raises:
+        Refused: one of them forgets earlier.
+    """
+    days = settings.trigger.executions_kept_days
+    for topic, kept_s in topic_admin(settings).retention_s(topics).items():
+        if kept_s is not None and kept_s < days * 86_400:
+            raise Refused(
+                f"topic {topic} keeps its records for {kept_s / 86_400:g} days, but trigger.executions_kept_days is "
+                f"{days:g}; lower the setting, or raise the topic's retention.ms: what outlives its lane is lost"
+            )
 
 
 def _check_counts(names: TopicNames, shards: int, counts: Mapping[str, int]) -> None:

@@ -13,6 +13,7 @@ import structlog
 from confluent_kafka.admin import AdminClient
 
 from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.kafka.cancel_log import KafkaCancelLog
 from tocsin.adapters.kafka.clients import base_config
 from tocsin.adapters.kafka.dispatch_log import KafkaDispatchLog, consumer_config
 from tocsin.adapters.kafka.message_log import KafkaMessageLog, transactions_config
@@ -107,9 +108,22 @@ def message_lane(process: Process, settings: Settings, names: TopicNames) -> Mes
         transactions_config(servers, client_id, transactional_id, worker.transaction_timeout_s, kafka.extra),
         TenantTopics(AdminClient(base_config(servers, client_id, kafka.extra)), names, worker.message_topic_age_s),
     )
-    limits = MessageLimits(worker.message_batch_records_max, worker.message_batch_bytes_max, worker.poll_wait_max_s)
-    loop = MessageLoop(client_id, records, AvroCodec(), process.clock, time.monotonic, process.meter, limits)
+    limits = MessageLimits(
+        worker.message_batch_records_max,
+        worker.message_batch_bytes_max,
+        worker.poll_wait_max_s,
+        cancels_kept_max=worker.cancels_kept_max,
+    )
+    cancels = cancel_log(process, names, settings)
+    loop = MessageLoop(client_id, records, AvroCodec(), process.clock, time.monotonic, process.meter, limits, cancels)
     return MessageThread(loop)
+
+
+def cancel_log(process: Process, names: TopicNames, settings: Settings) -> KafkaCancelLog:
+    """Return a reader of what must not be started any more; each lane's loop has its own."""
+    kafka = settings.kafka
+    count_partitions(kafka.bootstrap_servers, names.worker_control, START_WAIT_S, kafka.extra)
+    return KafkaCancelLog(kafka.bootstrap_servers, names.worker_control, process.process_id, AvroCodec(), kafka.extra)
 
 
 def serve_messages(process: Process, messages: MessageThread, watch: LoopWatch) -> bool:

@@ -20,7 +20,7 @@ from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
-from tocsin.bootstrap.cluster import check_cluster, names_of
+from tocsin.bootstrap.cluster import check_cluster, check_retention, names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
 from tocsin.config import Settings, TriggerSettings
@@ -161,6 +161,7 @@ def _loop(
     facts, counts = check_cluster(settings, connection)
     refuse_other_zone_data(CassandraClusterFacts(connection))
     lanes = _lanes(names, counts, settings)
+    check_retention(settings, [names.executions(lane) for lane in LANES if lane not in lanes.missing])
     return TriggerLoop(
         _with_faults(shard_log),
         faults.with_fault(faults.AFTER_TURN_COMMIT, store, faults.FaultyStore),
@@ -227,6 +228,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         work_portions_max=trigger.work_portions_per_turn_max,
         work_bytes_max=trigger.work_bytes_per_turn_max,
         delta_bytes_max=trigger.delta_bytes_max,
+        outlived_after_s=(trigger.executions_kept_days - 1) * 86_400,
         cursor_persist_s=trigger.cursor_persist_s,
         parking=ParkingLimits(trigger.park_after_s, trigger.parked_max, trigger.parked_bytes_max),
         horizon=HorizonLimits(trigger.preload_minutes, trigger.preload_lead_s, trigger.bucket_reads_max),

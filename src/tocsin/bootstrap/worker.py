@@ -15,7 +15,7 @@ from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions,
 from tocsin.adapters.targets.http import HttpTargetRunner
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
-from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, message_lane, serve_messages
+from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, cancel_log, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
 from tocsin.config import Settings, WorkerSettings
 from tocsin.domain.errors import TocsinError
@@ -98,6 +98,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
         time.monotonic,
         process.meter,
         _limits(worker),
+        cancel_log(process, names, settings),
     )
 
 
@@ -114,6 +115,7 @@ def _limits(worker: WorkerSettings) -> WorkerLimits:
         lease_after_s=worker.lease_after_s,
         suspect_max_s=worker.stop_grace_s,
         stuck_attempts_max=worker.stuck_attempts_max,
+        cancels_kept_max=worker.cancels_kept_max,
     )
 
 

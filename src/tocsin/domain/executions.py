@@ -51,9 +51,11 @@ class ExecutionState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     DEAD = "DEAD"
     SKIPPED = "SKIPPED"
+    UNKNOWN = "UNKNOWN"
+    """It may have run, nobody can tell, and it must not be made again."""
 
 
-ENDS: Final = frozenset({ExecutionState.SUCCEEDED, ExecutionState.DEAD, ExecutionState.SKIPPED})
+ENDS: Final = frozenset({ExecutionState.SUCCEEDED, ExecutionState.DEAD, ExecutionState.SKIPPED, ExecutionState.UNKNOWN})
 """An execution that is in one of these stays there."""
 
 

@@ -1,4 +1,4 @@
-"""What processes say of themselves, and what is kept of a record or execution that could not be served."""
+"""What processes and their owners tell one another, and what is kept of what could not be served."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ class Heartbeat:
     stopped: bool = False
     sent_at: Micros | None = None
     """By the sender's own clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Dispatches of an execution with this token or a lower one are not to be started any more."""
+
+    execution_id: str
+    token: int
+    at: Micros
+    """The owner's clock, µs."""
 
 
 @dataclass(frozen=True, slots=True)

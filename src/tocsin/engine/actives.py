@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from itertools import islice
 
 from tocsin.domain.instants import Micros
 from tocsin.domain.shard_records import Active, Phase
@@ -79,6 +80,18 @@ class Actives:
         for timer in kept:
             heapq.heappush(self._timers, timer)
         return found
+
+    def queued_since(self, instant: Micros, limit: int) -> list[tuple[str, Micros]]:
+        """Return executions that were dispatched at or before an instant and of which nothing was heard, and when.
+
+        Looks at all of them, so it is for now and then.
+        """
+        old = (
+            (execution_id, one.published_at)
+            for execution_id, one in self._active.items()
+            if one.phase == Phase.QUEUED and one.published_at <= instant
+        )
+        return list(islice(old, limit))
 
     def wake_again(self, execution_id: str) -> None:
         """Put an execution that ``due`` took out back."""

@@ -24,6 +24,7 @@ class EngineLimits:
             store, commands wait.
         work_portions_max, work_bytes_max: what work items do in one step, and its bytes.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
+        outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
         passed: how long its passed minutes are kept.
@@ -43,6 +44,7 @@ class EngineLimits:
     work_portions_max: int = 500
     work_bytes_max: int = 4_000_000
     delta_bytes_max: int = 512_000
+    outlived_after_s: float = 6 * 86_400.0
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
     passed: PassedLimits = field(default_factory=PassedLimits)

@@ -22,22 +22,34 @@ from tocsin.domain.executions import (
     ReportKind,
     Started,
 )
-from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
+from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, Cancel, DeadLetter
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.retries import is_retryable, loss_delay, retry_delay, return_delay
 from tocsin.domain.shard_records import Active, Phase
-from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX, MessageTarget
 from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, REPORTS, SHARD_STATE, LogRecord, NewRecord
+from tocsin.ports.shard_log import (
+    DEAD_LETTERS,
+    EVENTS,
+    REPORTS,
+    SHARD_STATE,
+    WORKER_CONTROL,
+    LogRecord,
+    NewRecord,
+    executions,
+)
 
 LEASE_GRACE: Final[Micros] = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
 RETURNED_BY_STOP: Final = "stop"
+MESSAGE_LANE: Final = "message"
+OUTLIVED: Final = "outlived_its_lane"
+OUTLIVED_ERROR: Final = AttemptError(OUTLIVED, "no worker took it up before its lane's topic was to forget it")
 ENGINE_FAULT: Final = "engine_fault"
 """Why an execution ends that makes the engine fail."""
 
@@ -160,6 +172,32 @@ class ReportDesk:
     def expire(self, step: Step, execution_id: str) -> None:
         """A lease's deadline has passed, and no report that was in the log by then says otherwise."""
         self._end_attempt(step, execution_id, ReportKind.TIMED_OUT, "lease_expired", "its worker did not report an end")
+
+    def outlive(self, step: Step, execution_id: str) -> None:
+        """The record of a dispatch will soon be deleted, and no worker has taken it up: it is dispatched again.
+
+        No worker may start the old one from now on, so that it cannot run beside the new one. A message that was
+        dispatched again could be written twice, and its worker is never asked: it ends.
+        """
+        active = self._actives.get(execution_id)
+        if active is None or active.phase != Phase.QUEUED:
+            return
+        execution = self._codec.decode_execution(active.execution)
+        head = execution.head
+        cancel = Cancel(execution_id, head.token, step.now)
+        step.records.append(NewRecord(WORKER_CONTROL, 0, execution_id, self._codec.encode_cancel(cancel)))
+        if execution.target.type != MessageTarget.type:
+            again = Active(
+                active.execution, active.published_at, Phase.WAITING, step.now, head.attempt, head.losses + 1
+            )
+            self._dispatches.change(step, execution_id, again)
+            return
+        self._end(step, execution_id)
+        report = AttemptReport(head, execution.head_bytes, ReportKind.RETURNED, "")
+        self._event(step, report, active, ExecutionState.UNKNOWN, None, reason=OUTLIVED)
+        self._bury(
+            step, replace(report, error=OUTLIVED_ERROR), active, (executions(MESSAGE_LANE), self._state.shard, 0)
+        )
 
     def lose(self, step: Step, execution_id: str) -> None:
         """The process that holds an execution is gone: its attempt may have run, and is dispatched again."""

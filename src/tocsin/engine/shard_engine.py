@@ -85,7 +85,7 @@ class ShardEngine:
         )
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec, culprits)
         self._set_asides = SetAsides(state.shard, self._dispatches, self._reports, codec, culprits)
-        self._verdicts = Verdicts(self._actives, self._reports)
+        self._verdicts = Verdicts(self._actives, self._reports, round(limits.outlived_after_s * SECOND))
         self._successors = Successors(state, codec)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         self._derived: list[Entry] = []

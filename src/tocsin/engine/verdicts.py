@@ -1,4 +1,5 @@
-"""What the owner decides of leases without a report: their deadline has passed, or their holder is gone.
+"""What the owner decides without a report: of leases whose deadline has passed, or whose holder is gone, and of
+dispatches that no worker took up and whose record will soon be deleted.
 
 A report may be in the log already, and not read yet. So a verdict is made in two steps: once it is due, the end of the
 shard's reports is asked for, as an uncommitted reader sees it; when everything below that end has been applied, and
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tocsin.domain.instants import Micros
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.shard_records import Phase
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.suspects import EXECUTION, Suspect
 
+LOOK_FOR_OUTLIVED_EVERY: Micros = 600 * SECOND
+"""Within the day that is left then, often enough."""
 VERDICTS_MAX = 5_000
 """How many leases are judged at once."""
 
@@ -26,13 +29,16 @@ class Docket:
 
     expired: tuple[tuple[str, Micros], ...]
     lost: tuple[tuple[str, str], ...]
+    outlived: tuple[tuple[str, Micros], ...] = ()
     end: int | None = None
 
 
 class Verdicts:
     """The pending verdicts of one shard; one docket at a time."""
 
-    def __init__(self, actives: Actives, reports: ReportDesk) -> None:
+    def __init__(self, actives: Actives, reports: ReportDesk, outlived_after: Micros) -> None:
+        self._outlived_after = outlived_after
+        self._aged_at: Micros = 0
         self._actives = actives
         self._reports = reports
         self._docket: Docket | None = None
@@ -53,7 +59,7 @@ class Verdicts:
             if reports_end is None:
                 step.ask_reports_end = True
             else:
-                self._docket = Docket(self._docket.expired, self._docket.lost, reports_end)
+                self._docket = replace(self._docket, end=reports_end)
         docket = self._docket
         # Markers and aborted records leave no report to apply, so what was seen may be more than what was applied.
         if docket is not None and docket.end is not None and self._reports.read_upto(reports_seen) >= docket.end:
@@ -68,8 +74,13 @@ class Verdicts:
             expired.append((execution_id, one.wake_at))
             self._actives.wake_again(execution_id)
         lost = [(execution_id, holder) for holder in sorted(silent) for execution_id in self._actives.held_by(holder)]
-        if expired or lost:
-            self._docket = Docket(tuple(expired), tuple(lost[:VERDICTS_MAX]))
+        outlived: list[tuple[str, Micros]] = []
+        if step.now >= self._aged_at + LOOK_FOR_OUTLIVED_EVERY:
+            outlived = self._actives.queued_since(step.now - self._outlived_after, VERDICTS_MAX)
+            # More than one docket holds: the rest is looked for as soon as this one is decided.
+            self._aged_at = step.now if len(outlived) < VERDICTS_MAX else 0
+        if expired or lost or outlived:
+            self._docket = Docket(tuple(expired), tuple(lost[:VERDICTS_MAX]), tuple(outlived))
             step.ask_reports_end = True
 
     def _judge(self, step: Step, docket: Docket, upto: int) -> Docket | None:
@@ -88,4 +99,11 @@ class Verdicts:
             if one is not None and one.phase == Phase.LEASED and one.wake_at == wake_at:
                 step.at_hand = Suspect(EXECUTION, execution_id)
                 self._reports.expire(step, execution_id)
+        for done, (execution_id, published_at) in enumerate(docket.outlived):
+            if step.bytes >= upto:
+                return replace(docket, lost=(), expired=(), outlived=docket.outlived[done:])
+            one = self._actives.get(execution_id)
+            if one is not None and one.phase == Phase.QUEUED and one.published_at == published_at:
+                step.at_hand = Suspect(EXECUTION, execution_id)
+                self._reports.outlive(step, execution_id)
         return None

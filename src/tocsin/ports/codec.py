@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent
-from tocsin.domain.fleet import DeadLetter, Heartbeat
+from tocsin.domain.fleet import Cancel, DeadLetter, Heartbeat
 from tocsin.domain.jobs import Job
 from tocsin.domain.policies import RetryPolicy
 from tocsin.domain.shard_records import StateChunk, StateDelta
@@ -94,7 +94,11 @@ class StateCodec(Protocol):
 
 
 class FleetCodec(Protocol):
-    """Heartbeats and dead letters."""
+    """Heartbeats, dead letters, and what workers are told."""
+
+    def encode_cancel(self, cancel: Cancel) -> bytes: ...
+
+    def decode_cancel(self, value: bytes | None) -> Cancel: ...
 
     def encode_heartbeat(self, heartbeat: Heartbeat) -> bytes: ...
 

@@ -19,6 +19,7 @@ OUTCOMES = "outcomes"
 EVENTS = "execution-events"
 SHARD_STATE = "shard-state"
 DEAD_LETTERS = "dead-letters"
+WORKER_CONTROL = "worker-control"
 
 
 def executions(lane: str) -> str:

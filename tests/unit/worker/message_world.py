@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.worker.worker_world import CODEC, CountingMeter, HandClock
+from tocsin.adapters.memory.cancel_log import MemoryCancelLog
 from tocsin.adapters.memory.message_log import MemoryMessageBroker, MemoryMessageLog, MemoryTopic
 from tocsin.domain.executions import AttemptHead, AttemptReport, dispatch_key
+from tocsin.domain.fleet import Cancel
 from tocsin.domain.ids import execution_id
 from tocsin.domain.targets import MessageTarget, Target
 from tocsin.roles.worker.message_loop import MessageLimits, MessageLoop
@@ -19,7 +21,9 @@ class MessageWorker:
         self.log = MemoryMessageLog(world.broker)
         self.meter = CountingMeter()
         clock = world.clock
-        self.loop = MessageLoop(name, self.log, CODEC, clock, clock.monotonic_s, self.meter, world.limits)
+        self.loop = MessageLoop(
+            name, self.log, CODEC, clock, clock.monotonic_s, self.meter, world.limits, MemoryCancelLog(world.cancels)
+        )
         if join:
             self.loop.join()
 
@@ -35,6 +39,7 @@ class MessageWorld:
         self.broker = MemoryMessageBroker(partitions)
         self.broker.topics["orders"] = MemoryTopic()
         self.clock = HandClock()
+        self.cancels: list[Cancel] = []
         self.limits = MessageLimits(**limits)
 
     def worker(self, name: str = "w1", *, join: bool = True) -> MessageWorker:

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.memory.cancel_log import MemoryCancelLog
 from tocsin.adapters.memory.dispatch_log import MemoryDispatchLog, MemoryLane
 from tocsin.adapters.memory.report_sink import MemoryReportSink
 from tocsin.adapters.memory.targets import MemoryTargetRunner
 from tocsin.domain.executions import AttemptHead, AttemptReport, dispatch_key
+from tocsin.domain.fleet import Cancel
 from tocsin.domain.ids import execution_id
 from tocsin.domain.targets import HttpTarget, MessageTarget, Target
 from tocsin.engine.offset_metadata import Marks, decode_marks
@@ -101,6 +103,7 @@ class Worker:
             world.clock.monotonic_s,
             self.meter,
             limits,
+            MemoryCancelLog(world.cancels),
         )
         self.loop.join()
 
@@ -150,6 +153,7 @@ class World:
     def __init__(self, partitions: int = 1, **limits: Any) -> None:
         self.clock = HandClock()
         self.lane = MemoryLane(partitions)
+        self.cancels: list[Cancel] = []
         self.limits = replace(LIMITS, **limits)
 
     def worker(self, name: str = "w1") -> Worker:

@@ -1,11 +1,11 @@
-"""Heartbeats and dead letters as Avro."""
+"""Heartbeats, dead letters and what workers are told, as Avro."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from tocsin.adapters.avro.schemas import record_type
-from tocsin.domain.fleet import DeadLetter, Heartbeat
+from tocsin.domain.fleet import Cancel, DeadLetter, Heartbeat
 
 
 class AvroFleetCodec:
@@ -16,6 +16,12 @@ class AvroFleetCodec:
 
     def decode_heartbeat(self, value: bytes | None) -> Heartbeat:
         return Heartbeat(**record_type("Heartbeat").decode(value))
+
+    def encode_cancel(self, cancel: Cancel) -> bytes:
+        return record_type("Cancel").encode(asdict(cancel))
+
+    def decode_cancel(self, value: bytes | None) -> Cancel:
+        return Cancel(**record_type("Cancel").decode(value))
 
     def encode_dead_letter(self, letter: DeadLetter) -> bytes:
         return record_type("DeadLetter").encode(asdict(letter))

@@ -43,6 +43,10 @@ class TopicNames:
     def dead_letters(self) -> str:
         return f"{self.prefix}dead-letters"
 
+    @property
+    def worker_control(self) -> str:
+        return f"{self.prefix}worker-control"
+
     def executions(self, lane: str) -> str:
         return f"{self.prefix}executions.{lane}"
 
@@ -55,4 +59,4 @@ class TopicNames:
         if topic.startswith(("__", self.executions(""))) or (self.prefix and topic.startswith(self.prefix)):
             return True
         sharded = (self.commands, self.reports, self.jobs, self.events, self.shard_state, self.dead_letters)
-        return topic in (*sharded, self.outcomes, self.fleet)
+        return topic in (*sharded, self.outcomes, self.fleet, self.worker_control)

@@ -85,6 +85,11 @@ class TopicAdmin:
             raise unavailable(error) from error
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
+    def retention_s(self, names: list[str]) -> dict[str, float | None]:
+        """Return how long topics keep their records; None: for ever."""
+        kept = {name: int(config["retention.ms"]) for name, config in self._configs(names).items()}
+        return {name: None if milliseconds < 0 else milliseconds / 1000 for name, milliseconds in kept.items()}
+
     def topic_id(self, name: str) -> str:
         """Return the id that the brokers gave a topic when it was created; a topic made anew has another.
 

@@ -15,7 +15,7 @@ Time = Annotated[str, Field(max_length=64)]
 Headers = Annotated[dict[str, Annotated[str, Field(max_length=HEADER_CHARS_MAX)]], Field(max_length=HEADERS_MAX)]
 Content = Annotated[str, Field(max_length=BODY_BYTES_MAX)] | dict[str, Any] | list[Any]
 """What is sent: its bytes are bounded, which says more than its characters."""
-State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED"]
+State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED", "UNKNOWN"]
 
 
 class DstModel(BaseModel):

@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 import structlog
 
 from tocsin.domain.errors import Undecodable
-from tocsin.domain.executions import Execution, ReportKind
+from tocsin.domain.executions import Execution, ReportKind, Started
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.meters import WorkerMeter
 from tocsin.ports.report_sink import ReportSink
 from tocsin.ports.targets import Attempt, AttemptEnd, TargetRunner
+from tocsin.roles.worker.cancels import CANCELLED, Cancels
 from tocsin.roles.worker.limits import WorkerLimits
 from tocsin.roles.worker.partitions import Item, Lease, Partition, Stage
 from tocsin.roles.worker.reports import Reporter, named_execution, overdue_end
@@ -50,6 +51,7 @@ class Attempts:
         runner, reports, codec, clock, meter: ports.
         monotonic_s: seconds that never jump; for limits, while ``clock`` is for time stamps.
         limits: bounds.
+        cancels: what must not be started.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class Attempts:
         monotonic_s: Callable[[], float],
         meter: WorkerMeter,
         limits: WorkerLimits,
+        cancels: Cancels,
     ) -> None:
+        self._cancels = cancels
         self.running: dict[Item, None] = {}
         """An ordered set, as everything here that is iterated: the same seed must give the same run."""
         self.stuck: set[Item] = set()
@@ -88,6 +92,7 @@ class Attempts:
 
     def take(self, items: Sequence[Item]) -> None:
         """Start what an acknowledged commit has marked, and return what a predecessor had begun."""
+        self._cancels.read()
         now, now_s = self._clock.now(), self._monotonic_s()
         attempts = []
         for item in items:
@@ -104,6 +109,10 @@ class Attempts:
             target = execution.target
             if not isinstance(target, HttpTarget):
                 self._set_aside(item, f"has a target of the type {target.type!r}, which does not run in this lane")
+                continue
+            if self._cancels.forbid(execution.head.execution_id, execution.head.token):
+                self._hold(item)
+                self._return(item, execution, CANCELLED, Started.NO)
                 continue
             item.stage, item.execution, item.value = Stage.RUNNING, execution, None
             item.started_at, item.timeout_s = now, target.timeout_s
@@ -205,8 +214,8 @@ class Attempts:
         self._close(item, execution.head.job_id, self._reporter.ended(execution, end))
         self._meter.finished(end.kind, (end.finished_at - end.started_at) / 1e6)
 
-    def _return(self, item: Item, execution: Execution, reason: str) -> None:
-        report = self._reporter.returned(execution, reason, item.started_at or None, self._clock.now())
+    def _return(self, item: Item, execution: Execution, reason: str, started: Started = Started.MAYBE) -> None:
+        report = self._reporter.returned(execution, reason, item.started_at or None, self._clock.now(), started)
         self._close(item, execution.head.job_id, report)
         self._meter.returned(reason, 1)
 

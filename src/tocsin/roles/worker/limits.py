@@ -23,6 +23,7 @@ class WorkerLimits:
         suspect_max_s: how long, after a commit of unknown outcome, leases may take before the group is left.
         overdue_s: how long past its own limit an attempt counts as stoppable.
         stuck_attempts_max: attempts that could not be stopped, before the process must start again.
+        cancels_kept_max: cancelled executions that are remembered.
     """
 
     running_max: int = 200
@@ -37,3 +38,4 @@ class WorkerLimits:
     suspect_max_s: float = 20.0
     overdue_s: float = 10.0
     stuck_attempts_max: int = 16
+    cancels_kept_max: int = 500_000

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from tocsin.ports.cancel_log import CancelLog
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.dispatch_log import CommitOutcome, DispatchLog
@@ -16,6 +17,7 @@ from tocsin.ports.meters import WorkerMeter
 from tocsin.ports.report_sink import ReportSink
 from tocsin.ports.targets import TargetRunner
 from tocsin.roles.worker.attempts import Attempts
+from tocsin.roles.worker.cancels import Cancels
 from tocsin.roles.worker.lane import STOP, Lane
 from tocsin.roles.worker.limits import WorkerLimits
 from tocsin.roles.worker.reports import Reporter
@@ -37,6 +39,7 @@ class WorkerLoop:
         runner, reports, codec, clock, meter: ports.
         monotonic_s: seconds that never jump; for limits, while ``clock`` is for time stamps.
         limits: bounds.
+        cancels: the log of what must not be started any more; None: nothing ever is.
     """
 
     def __init__(
@@ -50,11 +53,15 @@ class WorkerLoop:
         monotonic_s: Callable[[], float],
         meter: WorkerMeter,
         limits: WorkerLimits,
+        cancels: CancelLog | None = None,
     ) -> None:
+        self._cancels = Cancels(cancels, limits.cancels_kept_max)
         self._monotonic_s = monotonic_s
         self._meter = meter
         self._limits = limits
-        self._attempts = Attempts(Reporter(codec, worker_id), runner, reports, codec, clock, monotonic_s, meter, limits)
+        self._attempts = Attempts(
+            Reporter(codec, worker_id), runner, reports, codec, clock, monotonic_s, meter, limits, self._cancels
+        )
         hand_over, abandon = self._attempts.hand_over, self._attempts.abandon
         self._lanes = [
             Lane(name, records, limits, meter, monotonic_s, hand_over, abandon) for name, records in lanes.items()
@@ -66,7 +73,8 @@ class WorkerLoop:
     # What the driver sees
 
     def join(self) -> None:
-        """Enter the groups; call once, before the first step."""
+        """Learn what must not be started, and enter the groups; call once, before the first step."""
+        self._cancels.load()
         for lane in self._lanes:
             lane.records.join(lane)
 
@@ -113,6 +121,7 @@ class WorkerLoop:
         """Release everything; leave first, if that was not done."""
         self.leave()
         self._attempts.close()
+        self._cancels.close()
 
     # One step
 

@@ -19,18 +19,21 @@ import structlog
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.instants import Micros
+from tocsin.ports.cancel_log import CancelLog
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.dispatch_log import Start
 from tocsin.ports.message_log import MessageLog, Report, Settlement, TransactionOutcome, TransactionResult
 from tocsin.ports.meters import WorkerMeter
 from tocsin.ports.targets import AttemptEnd
+from tocsin.roles.worker.cancels import CANCELLED, Cancels
 from tocsin.roles.worker.messages import Work, next_batch, read_work
 from tocsin.roles.worker.reports import Reporter
 
 log = structlog.get_logger()
 
 RETRY_WAIT_MIN_S: Final = 0.01
+CANCELLED_ERROR: Final = AttemptError(CANCELLED, "its owner no longer wants it to be written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,14 @@ class MessageLimits:
         batch_bytes_max: of their messages and reports.
         poll_wait_max_s: how long an idle step waits for records.
         retry_wait_max_s: the longest pause between tries while transactions fail.
+        cancels_kept_max: cancelled executions that are remembered.
     """
 
     batch_records_max: int = 500
     batch_bytes_max: int = 4_000_000
     poll_wait_max_s: float = 0.05
     retry_wait_max_s: float = 1.0
+    cancels_kept_max: int = 500_000
 
 
 class MessageLoop:
@@ -59,6 +64,7 @@ class MessageLoop:
         codec, clock, meter: ports.
         monotonic_s: seconds that never jump.
         limits: bounds.
+        cancels: the log of what must not be written any more.
     """
 
     def __init__(
@@ -70,7 +76,9 @@ class MessageLoop:
         monotonic_s: Callable[[], float],
         meter: WorkerMeter,
         limits: MessageLimits,
+        cancels: CancelLog,
     ) -> None:
+        self._cancels = Cancels(cancels, limits.cancels_kept_max)
         self._records = records
         self._codec = codec
         self._reporter = Reporter(codec, worker_id)
@@ -92,7 +100,8 @@ class MessageLoop:
     # What the driver sees
 
     def join(self) -> None:
-        """Enter the group; call once, before the first step."""
+        """Learn what must not be written, and enter the group; call once, before the first step."""
+        self._cancels.load()
         self._records.join(self)
 
     @property
@@ -103,6 +112,7 @@ class MessageLoop:
     def close(self) -> None:
         """Leave the group. What is not settled goes to the next owner, as if it had never been received."""
         self._records.close()
+        self._cancels.close()
 
     def step(self) -> None:
         """Poll once, and settle what is at hand in one transaction."""
@@ -168,12 +178,18 @@ class MessageLoop:
 
     def _examine(self, batch: Sequence[Work]) -> dict[Work, AttemptError]:
         """Return what must not enter the transaction, and why."""
+        self._cancels.read()
         refusals = {work: work.refusal for work in batch if work.refusal is not None}
-        others = [work for work in batch if work.refusal is None and work.message is not None]
+        refusals |= {work: CANCELLED_ERROR for work in batch if self._is_cancelled(work)}
+        others = [work for work in batch if work not in refusals and work.message is not None]
         if others:
             verdicts = self._records.examine([work.message for work in others if work.message is not None])
             refusals |= {work: verdict for work, verdict in zip(others, verdicts, strict=True) if verdict is not None}
         return refusals
+
+    def _is_cancelled(self, work: Work) -> bool:
+        head = work.execution.head if work.execution is not None else None
+        return head is not None and self._cancels.forbid(head.execution_id, head.token)
 
     def _settlement(self, work: Work, refusal: AttemptError | None, started_at: Micros) -> Settlement:
         partition, offset = work.delivery.partition, work.delivery.offset

@@ -64,8 +64,15 @@ class Reporter:
         )
         return self._codec.encode_report(report)
 
-    def returned(self, execution: Execution, reason: str, started_at: Micros | None, now: Micros) -> bytes:
-        """Give a dispatch back that may have reached its target."""
+    def returned(
+        self,
+        execution: Execution,
+        reason: str,
+        started_at: Micros | None,
+        now: Micros,
+        started: Started = Started.MAYBE,
+    ) -> bytes:
+        """Give a dispatch back; it may have reached its target, unless one knows that it was not started."""
         report = AttemptReport(
             execution.head,
             execution.head_bytes,
@@ -74,7 +81,7 @@ class Reporter:
             started_at,
             now,
             execution.head.losses > 0,
-            started=Started.MAYBE,
+            started=started,
             reason=reason,
         )
         return self._codec.encode_report(report)
