@@ -194,15 +194,15 @@ def test_a_monthly_job_moved_to_a_day_that_passed_waits_for_next_month() -> None
     world.start()
     job = world.recur(tenth_or(10), concurrency="allow")
     world.run(2 * 86_400, step_s=600)
-    fired = len(_nominal(world, job))
+    fired = len(set(_nominal(world, job)))
     assert fired == 1
     world.run(2.5 * 86_400, step_s=600)
     target = {"type": "http", "url": "https://example.test/run"}
     world.order("update", job, definition={"schedule": tenth_or(11), "target": target, "concurrency": "allow"})
     world.run(3 * 86_400, step_s=600)
-    assert len(_nominal(world, job)) == 1
+    assert len(set(_nominal(world, job))) == 1
     world.run(27 * 86_400, step_s=600)
-    assert len(_nominal(world, job)) == 2
+    assert len(set(_nominal(world, job))) == 2
 
 
 def test_a_job_is_run_by_hand_under_its_own_policy(world: World) -> None:
