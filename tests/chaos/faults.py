@@ -154,8 +154,7 @@ def store_away(drill: Drill) -> None:
         for name in stores:
             drill.rig.cluster.kill(name)
         time.sleep(STORE_AWAY_S)
-        for name in stores:
-            drill.rig.cluster.start(name, die_with_parent=True)
+        drill.rig.cluster.up(die_with_parent=True)
 
 
 def roll(drill: Drill) -> None:

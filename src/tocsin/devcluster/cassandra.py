@@ -19,6 +19,8 @@ from tocsin.devcluster.versions import CASSANDRA_COORDINATES
 
 CLUSTER_NAME = "tocsin-dev"
 PROBE_TIMEOUT_S = 10.0
+JOINED = "joined"
+"""A file beside the data of a node that was ready once, and so has its place in the ring."""
 HEAP = ("-Xss256k", "-Xms512m", "-Xmx768m")
 
 
@@ -42,8 +44,8 @@ class CassandraNode:
         return {} if self.number == 1 else {"client": self._nth(1), "storage": self._nth(1)}
 
     def must_wait_for(self) -> str | None:
-        # Two nodes that join a ring at once may choose the same place in it.
-        return None if self.number == 1 else self._nth(self.number - 1)
+        # Two nodes that join a ring at once may choose the same place in it; who has joined keeps its place.
+        return None if self.number == 1 or (self.data / JOINED).exists() else self._nth(self.number - 1)
 
     def _nth(self, number: int) -> str:
         return f"{self.name.rpartition('-')[0]}-{number}"
@@ -64,6 +66,9 @@ class CassandraNode:
 
     def arguments(self, runtime: Runtime, ports: Ports) -> Sequence[str]:
         return [f"@{self._jvm_file}", "org.apache.cassandra.service.CassandraDaemon"]
+
+    def note_ready(self) -> None:
+        (self.data / JOINED).touch()
 
     def probe(self, ports: Ports) -> None:
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable

@@ -64,6 +64,9 @@ class KafkaNode:
     def arguments(self, runtime: Runtime, ports: Ports) -> Sequence[str]:
         return [f"@{self._jvm_file}", "kafka.Kafka", str(self.settings_file)]
 
+    def note_ready(self) -> None:
+        """Nothing to remember: the quorum does."""
+
     def probe(self, ports: Ports) -> None:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient

@@ -54,6 +54,9 @@ class Node(Protocol):
     def probe(self, ports: Ports) -> None:
         """Talk to the server as a client does; raise NotAnsweringError if it does not answer."""
 
+    def note_ready(self) -> None:
+        """Take note that the server has answered."""
+
 
 class NotAnsweringError(Exception):
     """The server does not answer a client, perhaps not yet."""

@@ -14,7 +14,8 @@ from tocsin.devcluster.processes import mark
 from tocsin.devcluster.progress import ProgressReporter
 from tocsin.devcluster.state import NodeState, StateFile
 
-READY_S_MAX = 120.0
+READY_S_MAX = 300.0
+"""Seconds; a restart replays logs, and a busy machine may take minutes over that."""
 POLL_S = 0.1
 PORT_TRIES = 3
 PORT_TAKEN = ("Address already in use", "is in use by another process")
@@ -77,6 +78,7 @@ class Starter:
                 except NotAnsweringError as error:
                     trouble = str(error)
                 else:
+                    node.note_ready()
                     self._state.put(node.name, replace(state, ready=True))
                     return
             time.sleep(POLL_S)

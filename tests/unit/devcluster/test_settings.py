@@ -48,6 +48,14 @@ def test_nodes_of_a_ring_have_addresses_of_their_own_and_one_seed():
     assert [node.must_wait_for() for node in nodes] == [None, "cassandra-1", "cassandra-2"]
 
 
+def test_who_has_joined_a_ring_waits_for_nobody(tmp_path):
+    second = CassandraNode("cassandra-2", tmp_path, 2, 3)
+    second.data.mkdir()
+    assert second.must_wait_for() == "cassandra-1"
+    second.note_ready()
+    assert second.must_wait_for() is None
+
+
 def test_cassandra_yaml_survives_a_round_trip():
     node = CassandraNode("cassandra-1", Path("/d/cassandra-1"))
     settings = node.settings({"cassandra-1": {"client": 20003, "storage": 20004, "jmx": 20005}})
