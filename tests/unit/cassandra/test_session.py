@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,17 @@ def test_where_nobody_listens_the_owners_store_goes_on_asking_without_a_word_to_
         assert store.completed(10) == []
         time.sleep(0.05)
     store.close()
+
+
+def test_a_store_that_is_long_away_is_still_asked_for() -> None:
+    """The driver's own policy ends: it gave all nodes up for good after an outage of some five minutes."""
+    cluster = session._cluster(nowhere())
+    try:
+        delays = list(islice(cluster.reconnection_policy.new_schedule(), 20_000))
+    finally:
+        cluster.shutdown()
+    assert len(delays) == 20_000
+    assert max(delays) <= 6
 
 
 def test_a_closed_connection_is_not_opened_again() -> None:

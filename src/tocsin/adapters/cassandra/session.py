@@ -186,8 +186,9 @@ def _cluster(address: StoreAddress) -> Any:
         port=address.port,
         auth_provider=auth,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        # The default waits up to ten minutes for a node that is long back.
-        reconnection_policy=ExponentialReconnectionPolicy(*_RECONNECT_S),
+        # The default waits up to ten minutes for a node that is long back. And for ever: after 64 attempts, some five
+        # minutes, the driver would give a node up for good, and with the last one the store.
+        reconnection_policy=ExponentialReconnectionPolicy(*_RECONNECT_S, max_attempts=None),
         connect_timeout=_CONTROL_TIMEOUT_S,
         control_connection_timeout=_CONTROL_TIMEOUT_S,
         monitor_reporting_enabled=False,
