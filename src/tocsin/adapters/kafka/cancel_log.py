@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tocsin.adapters.kafka.clients import base_config, unavailable
+from tocsin.adapters.kafka.clients import base_config, place, unavailable
 from tocsin.domain.errors import Unavailable, Undecodable
 from tocsin.domain.fleet import Cancel
 from tocsin.ports.codec import FleetCodec
@@ -17,6 +17,11 @@ ANSWER_S: Final = 10.0
 LOAD_S: Final = 60.0
 """Above every transaction timeout that brokers allow by default: an open one hides what is behind it."""
 BATCH_MAX: Final = 5_000
+
+
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
 
 
 class KafkaCancelLog:
@@ -33,16 +38,22 @@ class KafkaCancelLog:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
         }
-        self._consumer = Consumer({**self._base, "isolation.level": "read_committed"})
+        committed = {"isolation.level": "read_committed", "enable.partition.eof": True}
+        self._consumer = Consumer({**self._base, **committed})
         self._consumer.assign([TopicPartition(topic, 0, 0)])
 
     def load(self) -> Sequence[Cancel]:
         end = self._true_end()
         found: list[Cancel] = []
         deadline = time.monotonic() + LOAD_S
-        # The position, and not the last record, tells the end: compaction and markers leave offsets without records.
-        while self._position() < end:
-            found += self._read(self._consumer.consume(BATCH_MAX, 0.1))
+        reached = 0
+        while reached < end:
+            # consume(n, t) waits for n messages or all of t; poll(t) returns with the first.
+            first = self._consumer.poll(0.5)
+            messages = [] if first is None else [first, *self._consumer.consume(BATCH_MAX, 0)]
+            found += self._read(messages)
+            # Where the reader stands is told at an end only: markers and compaction leave offsets without records.
+            reached = max([reached, *(place(m)[1] for m in messages if _is_end(m))])
             if time.monotonic() > deadline:
                 raise Unavailable("kafka", f"{self._topic} could not be read to its end")
         return found
@@ -63,9 +74,6 @@ class KafkaCancelLog:
             raise unavailable(error) from error
         finally:
             looker.close()
-
-    def _position(self) -> int:
-        return int(self._consumer.position([TopicPartition(self._topic, 0)])[0].offset)
 
     def _read(self, messages: Sequence[Message]) -> list[Cancel]:
         found = []
