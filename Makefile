@@ -35,6 +35,14 @@ dev: $(STAMP) ## Start a development system in the foreground
 test: $(STAMP) ## Run all tests, on a real broker and a real store (they are started and stopped here)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+.PHONY: sim
+sim: $(STAMP) ## Simulate: SEEDS=300 seeds FROM=0, or one with SEED=n and its story; fails on a violation
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),300) --from $(or $(FROM),0))
+
+.PHONY: mutants
+mutants: $(STAMP) ## Break each rule in turn, and show how many seeds of the simulation it takes to notice
+	$(BIN)/python -m tests.simulation.hunt $(if $(SEEDS),--seeds $(SEEDS))
+
 .PHONY: lint
 lint: $(STAMP) ## Check style, types and the floor plan
 	$(BIN)/ruff check .

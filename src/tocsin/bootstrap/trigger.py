@@ -55,6 +55,9 @@ class GuardedClock:
     def local(self) -> Micros:
         return self.broker.local(time.monotonic_ns() // 1000)
 
+    def at_most(self) -> Micros:
+        return self.broker.at_most(time.monotonic_ns() // 1000)
+
     def is_known(self) -> bool:
         return self.broker.is_known()
 

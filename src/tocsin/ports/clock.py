@@ -26,6 +26,10 @@ class TriggerClock(Protocol):
         """Return our own time, whatever the broker says."""
         ...
 
+    def at_most(self) -> Micros:
+        """Return the latest that the broker's time can be."""
+        ...
+
     def is_known(self) -> bool:
         """Tell whether the broker's time was seen; before that, nothing must be decided by this clock."""
         ...

@@ -47,3 +47,20 @@ def test_says_that_it_is_off_and_that_it_no_longer_is() -> None:
     for _ in range(12):
         clock.observe(WALL, WALL, WALL + 10)
     assert clock.off_by() is None
+
+
+@given(drift_ppm=st.integers(-500, 500), beats=st.integers(1, 20), wait_s=st.integers(0, 60))
+def test_a_clock_that_runs_fast_is_not_ahead_between_beats(drift_ppm: int, beats: int, wait_s: int) -> None:
+    """The broker's time is the true one; ours starts right, and runs too fast or too slow."""
+    clock = BrokerClock(WALL, 0)
+
+    def monotonic(elapsed: int) -> int:
+        return elapsed + elapsed * drift_ppm // 1_000_000
+
+    for beat in range(beats):
+        elapsed = beat * 5 * SECOND
+        there = clock.local(monotonic(elapsed))
+        clock.observe(there, WALL + elapsed, there)
+    true = (beats - 1) * 5 * SECOND + wait_s * SECOND
+    assert clock.now(monotonic(true)) <= WALL + true <= clock.at_most(monotonic(true))
+    assert clock.off_by() is None

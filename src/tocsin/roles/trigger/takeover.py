@@ -24,7 +24,7 @@ from tocsin.engine.restore import restore
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import UNSUSPECTED, Suspicion
-from tocsin.ports.clock import Clock
+from tocsin.ports.clock import TriggerClock
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.takeover import JobsTail, Takeover
 
@@ -70,12 +70,12 @@ class Restorer:
     lanes: Lanes
     limits: EngineLimits
     outcome_partitions: int
-    clock: Clock
+    clock: TriggerClock
 
     def __call__(
         self, shards: Sequence[int], owner: str, suspicions: Mapping[int, Suspicion] = MappingProxyType({})
     ) -> dict[int, tuple[ShardEngine, Restored]]:
-        restored = take_over(self.takeover, shards, self.codec, self.facts, self.clock.now(), owner)
+        restored = take_over(self.takeover, shards, self.codec, self.facts, self.clock, owner)
         return {
             shard: (self._engine(legacy, owner, suspicions.get(shard, UNSUSPECTED)), legacy)
             for shard, legacy in restored.items()
@@ -90,14 +90,14 @@ def take_over(
     shards: Sequence[int],
     codec: RecordCodec,
     facts: ClusterFacts,
-    now: Micros,
+    clock: TriggerClock,
     self_id: str = "",
 ) -> dict[int, Restored]:
     """Fence the predecessors of these shards and restore what they left.
 
     Args:
         takeover: reads the legacy.
-        shards, codec, facts, now: see ``Restorer``.
+        shards, codec, facts, clock: see ``Restorer``.
         self_id: the transactional id of the new owner. A shard that it owned all along, and only forgot, needs no
             fence: nothing of it is under way, and its other shards go on.
 
@@ -121,7 +121,8 @@ def take_over(
             break
     else:
         raise Refused("the owner of these shards keeps changing: two triggers take them over from each other")
-    loaded = {shard: _check(takeover, shard, states[shard], facts, now) for shard in shards}
+    now = clock.now()
+    loaded = {shard: _check(takeover, shard, states[shard], facts, clock) for shard in shards}
     tails = takeover.read_jobs({shard: state.indexed_upto for shard, state in loaded.items()})
     for shard, tail in tails.items():
         if tail.end < loaded[shard].indexed_upto:
@@ -144,15 +145,18 @@ def _restore_all(takeover: Takeover, shards: Sequence[int], codec: RecordCodec) 
     return {shard: restore(shard, records, codec) for shard, records in takeover.read_states(shards).items()}
 
 
-def _check(takeover: Takeover, shard: int, state: ShardState | None, facts: ClusterFacts, now: Micros) -> ShardState:
+def _check(
+    takeover: Takeover, shard: int, state: ShardState | None, facts: ClusterFacts, clock: TriggerClock
+) -> ShardState:
     """Return the state to start from: what was restored, or a new one where the shard has never run."""
     if state is None:
         if takeover.has_run(shard):
             raise StateGap(shard, "it has run before, but its log of states is empty; restore the topic")
-        start = Place.before(now + 1)
+        start = Place.before(clock.now() + 1)
         state = ShardState(shard, facts.epoch, facts.shards, start, successors_upto=start)
-    if state.cursor.run_at > now + CURSOR_AHEAD_MAX:
-        ahead_s = (state.cursor.run_at - now) / SECOND
+    # Not by ``now``, which lags behind the broker's time while that is known only roughly.
+    if state.cursor.run_at > clock.at_most() + CURSOR_AHEAD_MAX:
+        ahead_s = (state.cursor.run_at - clock.at_most()) / SECOND
         raise StateGap(shard, f"its cursor is {ahead_s:.1f} s ahead: a clock is wrong, here or at its last owner")
     if (state.shards, state.epoch) != (facts.shards, facts.epoch):
         raise Refused(

@@ -1,0 +1,202 @@
+"""The oracle's own idea of executions: who may say what of them, and that each reaches one end."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from tests.simulation.broker import Violation
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.executions import (
+    ATTEMPT_ENDS,
+    AttemptHead,
+    AttemptReport,
+    ExecutionEvent,
+    ReportKind,
+    Started,
+)
+from tocsin.domain.instants import Micros
+from tocsin.domain.retries import is_retryable, loss_delay
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.shard_log import LogRecord, NewRecord
+from tocsin.ports.targets import Attempt
+
+Expected = deque[tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Running:
+    """An execution that has not ended."""
+
+    attempt: int
+    token: int
+    losses: int
+    attempts_max: int
+    phase: str = "queued"
+    holder: str = ""
+    not_before: Micros = 0
+    """Of a waiting one: when it may be dispatched at the earliest."""
+    next_attempt: int = 0
+    next_losses: int = 0
+
+
+class Ends:
+    """All executions."""
+
+    def __init__(self, codec: RecordCodec) -> None:
+        self._codec = codec
+        self._active: dict[str, Running] = {}
+        self._jobs: dict[str, int] = {}
+        """How many executions of a job, by its id and first version, have not ended."""
+        self.ended: dict[str, str] = {}
+        self._reports: dict[tuple[int, int], AttemptReport | None] = {}
+        self._starts: dict[tuple[str, int, int], str] = {}
+        self._started: dict[tuple[str, int], int] = {}
+        """By execution and attempt: the token of its last start."""
+        self._dispatched: set[tuple[str, int, int, int]] = set()
+        self.redelivered = 0
+
+    @property
+    def active(self) -> dict[str, Running]:
+        return self._active
+
+    def knows(self, execution_id: str) -> bool:
+        return execution_id in self._active or execution_id in self.ended
+
+    def is_active(self, execution_id: str) -> bool:
+        return execution_id in self._active
+
+    def has_job_of(self, execution_id: str) -> bool:
+        return self._jobs.get(_job_of(execution_id), 0) > 0
+
+    # Dispatches
+
+    def dispatched_first(self, record: NewRecord, number: int, now: Micros) -> None:
+        execution = self._codec.decode_execution(record.value)
+        head = execution.head
+        self._check_dispatch(record, head, number)
+        if (head.attempt, head.losses) != (1, 0) or self.knows(head.execution_id):
+            raise Violation(f"{head.execution_id} was dispatched twice for the first time")
+        most = execution.retry.max_attempts if execution.retry else 1
+        self._active[head.execution_id] = Running(1, head.token, 0, most)
+        name = _job_of(head.execution_id)
+        self._jobs[name] = self._jobs.get(name, 0) + 1
+
+    def dispatched_again(self, record: NewRecord, head: AttemptHead, number: int, now: Micros) -> None:
+        if head.attempt == 1 and head.losses == 0 and self._active.get(head.execution_id) is None:
+            raise Violation(f"{head.execution_id} was dispatched again after its end")
+        one = self._active.get(head.execution_id)
+        if one is None or one.phase == "queued":
+            raise Violation(f"{head.execution_id} was dispatched again while it is {(one and one.phase) or 'ended'}")
+        self._check_dispatch(record, head, number)
+        if one.phase == "leased":
+            # By the owner's own verdict, which no report announces: a loss.
+            self._lose(one, now - loss_delay(one.losses + 1))
+        if head.token <= one.token or (head.attempt, head.losses) != (one.next_attempt, one.next_losses):
+            raise Violation(f"{head.execution_id}: dispatched again as {head}, should follow {one}")
+        if now < one.not_before:
+            raise Violation(f"{head.execution_id} was dispatched again before its time")
+        self.redelivered += head.losses > 0
+        self._active[head.execution_id] = Running(head.attempt, head.token, head.losses, one.attempts_max)
+
+    def _check_dispatch(self, record: NewRecord, head: AttemptHead, number: int) -> None:
+        if head.token != number:
+            raise Violation(f"{head.execution_id}: token {head.token} in turn {number}")
+        if record.key != f"{head.tenant_id}|{head.execution_id}|{head.attempt}|{head.token}":
+            raise Violation(f"{head.execution_id} was dispatched under the key {record.key}")
+        self._dispatched.add((head.execution_id, head.attempt, head.token, head.losses))
+
+    # Reports and events
+
+    def reported(self, record: LogRecord) -> None:
+        try:
+            self._reports[record.partition, record.offset] = self._codec.decode_report(record.value)
+        except Undecodable:
+            self._reports[record.partition, record.offset] = None
+
+    def apply_reports(self, shard: int, start: int, end: int, now: Micros) -> Expected:
+        """Apply reports of the log; return the events that must follow: execution, states it may have, attempt."""
+        expected: Expected = deque()
+        for offset in range(start, end):
+            report = self._reports.get((shard, offset))
+            if report is not None:
+                self._apply(report, now, expected)
+        return expected
+
+    def _apply(self, report: AttemptReport, now: Micros, expected: Expected) -> None:
+        head = report.head
+        one = self._active.get(head.execution_id)
+        if one is None or one.phase == "waiting" or (one.attempt, one.token) != (head.attempt, head.token):
+            return
+        if report.kind in ATTEMPT_ENDS:
+            if report.kind == ReportKind.SUCCEEDED:
+                state = "SUCCEEDED"
+            elif one.attempt < one.attempts_max and is_retryable(ReportKind(report.kind), report.error):
+                state = "RETRY_SCHEDULED"
+            else:
+                state = "DEAD"
+            expected.append((head.execution_id, state, str(head.attempt), str(head.token)))
+            self._close(head.execution_id, one, state, now)
+        elif report.kind == ReportKind.RUNNING:
+            if one.phase != "leased":
+                expected.append((head.execution_id, "RUNNING", str(head.attempt), str(head.token)))
+            one.phase, one.holder = "leased", report.worker_id
+        elif one.phase == "leased" and one.holder != report.worker_id:
+            return
+        elif report.started == Started.NO:
+            one.phase, one.not_before = "waiting", now
+            one.next_attempt, one.next_losses = one.attempt, one.losses
+        else:
+            self._lose(one, now)
+
+    def _lose(self, one: Running, now: Micros) -> None:
+        one.phase, one.not_before = "waiting", now + loss_delay(one.losses + 1)
+        one.next_attempt, one.next_losses = one.attempt, one.losses + 1
+
+    def _close(self, execution_id: str, one: Running, state: str, now: Micros) -> None:
+        if state == "RETRY_SCHEDULED":
+            one.phase, one.not_before = "waiting", now
+            one.next_attempt, one.next_losses = one.attempt + 1, 0
+            return
+        del self._active[execution_id]
+        self._jobs[_job_of(execution_id)] -= 1
+        self.ended[execution_id] = state
+
+    def changed(self, event: ExecutionEvent, expected: Expected, now: Micros) -> None:
+        """An event was committed: it is what the reports lead to, or the owner's verdict on a lease."""
+        head = event.head
+        told = (head.execution_id, event.state, str(head.attempt), str(head.token))
+        if expected and expected[0] == told:
+            expected.popleft()
+            if event.state == "RETRY_SCHEDULED":
+                one = self._active[head.execution_id]
+                one.not_before = max(one.not_before, event.retry_at or 0)
+            return
+        one_or_none = self._active.get(head.execution_id)
+        if expected or one_or_none is None or one_or_none.phase != "leased":
+            raise Violation(f"{told} was published, expected is {list(expected)[:1]}; it is {one_or_none}")
+        one = one_or_none
+        if (one.attempt, one.token) != (head.attempt, head.token) or event.state not in ("RETRY_SCHEDULED", "DEAD"):
+            raise Violation(f"{told} was published of a lease, but current is {one}")
+        self._close(head.execution_id, one, event.state, now)
+
+    # Workers
+
+    def started(self, worker: str, attempt: Attempt) -> None:
+        """An attempt begins: of something that was dispatched, once, and marked where it may be a repetition."""
+        head = attempt.execution.head
+        dispatch = (head.execution_id, head.attempt, head.token)
+        if (*dispatch, head.losses) not in self._dispatched:
+            raise Violation(f"{worker} starts {dispatch}, which was never dispatched")
+        if dispatch in self._starts:
+            raise Violation(f"{worker} starts {dispatch}, which {self._starts[dispatch]} has started")
+        self._starts[dispatch] = worker
+        former = self._started.get(dispatch[:2])
+        if former is not None and not attempt.redelivered and former < head.token:
+            raise Violation(f"{worker} starts {dispatch} unmarked; it was started with token {former}")
+        self._started[dispatch[:2]] = max(former or 0, head.token)
+
+
+def _job_of(execution_id: str) -> str:
+    job_id, version, _ = execution_id.split(".", 2)
+    return f"{job_id}.{version}"

@@ -1,0 +1,370 @@
+"""The oracle's own idea of jobs: what commands make of them, and which occurrences are owed.
+
+It is written from the contract, not from the engine; only the evaluation of schedules is the domain's, which has its
+own oracle elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tests.simulation.broker import Violation
+from tests.simulation.ends import Ends
+from tocsin.domain import ids
+from tocsin.domain.commands import Command, CommandOutcome, OutcomeDetail
+from tocsin.domain.definitions import JobDefinition, parse, to_mapping
+from tocsin.domain.entries import Place
+from tocsin.domain.errors import InvalidInput
+from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.firing import FiringPlan, plan_of, plan_text
+from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.policies import Overlap
+from tocsin.domain.schedules import Delay, RunAt, one_off_at
+from tocsin.domain.sharding import shard_of
+
+EPOCH = 1
+SHARDS = 2
+
+
+class Asked(NamedTuple):
+    """A command in the log, not answered yet."""
+
+    shard: int
+    offset: int
+    at: Micros
+    command_id: str
+    command: Command
+
+    @property
+    def job_id(self) -> str:
+        """Return the job that it concerns, empty where that is not said."""
+        command = self.command
+        tenant_id = command.tenant_id or ids.DEFAULT_TENANT
+        key = (command.definition or {}).get("idempotency_key")
+        if command.job_id is None:
+            return ids.keyed_job_id(tenant_id, key) if command.kind == "create" and key else ""
+        return ids.full_job_id(tenant_id, command.job_id) or ""
+
+
+class Cursors(NamedTuple):
+    """A shard's cursor as the turn before a decision left it, and as the turn of the decision did."""
+
+    before: Place
+    after: Place
+
+
+class Refusal(Exception):
+    """What the oracle expects a command to be refused with."""
+
+    def __init__(self, detail: OutcomeDetail) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class Known:
+    """A job.
+
+    Attributes:
+        once: nominal time of a one-off that is not decided; of a paused one, when it would have fired.
+        is_late: it was behind the cursor when it was asked for, so the cursor does not say when it is decided.
+        base: the occurrences of a recurring job past this place are owed.
+        done: they were looked at up to here.
+        late: those that were behind the cursor when the job was created, and are not decided.
+        maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
+        decided: nominal times that fired or were skipped, over all versions.
+    """
+
+    job_id: str
+    shard: int
+    version: int
+    created_version: int
+    created_at: Micros
+    state: str
+    definition: JobDefinition
+    body: dict[str, Any]
+    plan: FiringPlan
+    once: Micros | None = None
+    is_late: bool = False
+    base: Place = Place(0, "", 0)
+    done: Place = Place(0, "", 0)
+    late: set[Micros] = field(default_factory=set)
+    maybe: set[Micros] = field(default_factory=set)
+    decided: set[Micros] = field(default_factory=set)
+
+    @property
+    def is_one_off(self) -> bool:
+        return isinstance(self.definition.schedule, RunAt | Delay)
+
+    def place(self, at: Micros) -> Place:
+        return Place(at, self.job_id, at)
+
+    def define(self, definition: JobDefinition) -> None:
+        self.definition = definition
+        self.plan = plan_of(plan_text(definition, self.job_id, self.created_at))
+
+    def owe_from(self, at: Micros, cursors: Cursors) -> None:
+        """Owe what is past the cursor and after the command at hand."""
+        self.base = self.done = max(cursors.before, Place.before(at + 1))
+        self.late = set()
+        self.maybe = set(self.plan.missed(self.base.run_at - 1, cursors.after.run_at, 100_000))
+
+    def next_owed(self, cursor: Place) -> Micros | None:
+        """Return the nominal time of the one row past the cursor, where there is one."""
+        if self.state != "ACTIVE":
+            return None
+        if self.is_one_off:
+            return self.once
+        at = self.plan.next_after(max(self.base.run_at - 1, cursor.run_at - 1))
+        while at is not None and (self.place(at) <= max(cursor, self.base) or at in self.decided):
+            at = self.plan.next_after(at)
+        return at
+
+
+class Jobs:
+    """All jobs that commands have made."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Known] = {}
+        self._of: defaultdict[int, list[Known]] = defaultdict(list)
+        self._decided_by: dict[tuple[str, int], int] = {}
+        """By job and shard: the offset of the last command that was decided about it."""
+        self._fired_late: dict[str, tuple[Micros, bool]] = {}
+        """By job: the instant of the last turn that fired it, and whether that was beyond its patience."""
+
+    def definition_of(self, job_id: str) -> dict[str, Any] | None:
+        known = self.known.get(ids.full_job_id(ids.DEFAULT_TENANT, job_id) or "")
+        return None if known is None else known.body
+
+    def version_of(self, job_id: str) -> int:
+        known = self.known.get(ids.full_job_id(ids.DEFAULT_TENANT, job_id) or "")
+        return 7 if known is None else known.version
+
+    # Commands
+
+    def answered(self, asked: Asked, outcome: CommandOutcome, cursors: Cursors, ends: Ends) -> str | None:
+        """A command was decided: it must have been decided so. Returns the execution that it dispatches, if any."""
+        job_id, command = outcome.job_id, asked.command
+        last = self._decided_by.get((job_id, asked.shard), -1)
+        if asked.offset < last:
+            raise Violation(f"{job_id}: commands were decided out of order: {asked.offset} after {last}")
+        self._decided_by[job_id, asked.shard] = asked.offset
+        triggered: str | None = None
+        before = self.known.get(job_id)
+        try:
+            if command.kind == "trigger":
+                detail, triggered = self._trigger(asked, job_id, ends)
+            else:
+                detail = self._carry_out(asked, job_id, cursors, outcome.accepted)
+            accepted = True
+        except Refusal as refusal:
+            detail, accepted = refusal.detail, False
+        except InvalidInput:
+            detail, accepted = OutcomeDetail.INVALID, False
+        if (outcome.accepted, outcome.detail) != (accepted, detail):
+            said = f"{outcome.accepted}, {outcome.detail} {outcome.faults}"
+            raise Violation(f"{asked.command_id} {command.kind} {job_id}: should be {detail}, is {said}; {before}")
+        after = self.known.get(job_id)
+        if accepted and after is not None and outcome.version != after.version:
+            raise Violation(f"{asked.command_id}: version {outcome.version}, should be {after.version}")
+        return triggered
+
+    def _carry_out(self, asked: Asked, job_id: str, cursors: Cursors, accepted: bool) -> OutcomeDetail:
+        command = asked.command
+        if shard_of(job_id, SHARDS) != asked.shard:
+            raise Refusal(OutcomeDetail.INVALID)
+        if command.kind == "create":
+            self._check_id(asked, job_id)
+            return self._create(asked, job_id, parse(command.definition or {}), cursors)
+        if command.kind not in ("update", "pause", "resume", "delete"):
+            raise Refusal(OutcomeDetail.INVALID)
+        job = self._existing(asked, job_id)
+        version = ids.version_of(EPOCH, asked.offset)
+        if command.kind == "update":
+            return self._update(asked, job, parse(command.definition or {}), version, cursors, accepted)
+        if command.kind == "delete":
+            fired = job.is_one_off and job.once is None
+            job.state, job.version = "DELETED", version
+            return OutcomeDetail.ALREADY_FIRED if fired else OutcomeDetail.PREVENTED
+        if command.kind == "pause":
+            if job.state == "PAUSED":
+                return OutcomeDetail.UNCHANGED
+            job.state, job.version = "PAUSED", version
+            return OutcomeDetail.PAUSED
+        if job.state != "PAUSED":
+            return OutcomeDetail.UNCHANGED
+        job.state, job.version = "ACTIVE", version
+        if job.is_one_off:
+            job.is_late = job.once is not None and job.place(job.once) <= cursors.after
+        else:
+            job.owe_from(asked.at, cursors)
+        return OutcomeDetail.RESUMED
+
+    def _check_id(self, asked: Asked, job_id: str) -> None:
+        command = asked.command
+        if command.job_id is not None and ids.full_job_id(ids.DEFAULT_TENANT, command.job_id) != job_id:
+            raise Refusal(OutcomeDetail.INVALID)
+
+    def _existing(self, asked: Asked, job_id: str) -> Known:
+        job, wanted = self.known.get(job_id), asked.command.if_version
+        if job is None or job.state == "DELETED":
+            raise Refusal(OutcomeDetail.NOT_FOUND)
+        if wanted is not None and wanted != job.version:
+            raise Refusal(OutcomeDetail.STALE_VERSION)
+        return job
+
+    def _create(self, asked: Asked, job_id: str, definition: JobDefinition, cursors: Cursors) -> OutcomeDetail:
+        former = self.known.get(job_id)
+        body = to_mapping(definition)
+        if former is not None and former.state != "DELETED":
+            if former.body == body:
+                return OutcomeDetail.EXISTED
+            raise Refusal(OutcomeDetail.CONFLICT)
+        version = ids.version_of(EPOCH, asked.offset)
+        plan = plan_of(plan_text(definition, job_id, asked.at))
+        job = Known(job_id, asked.shard, version, version, asked.at, "ACTIVE", definition, body, plan)
+        if job.is_one_off:
+            self._set_once(job, one_off_at(definition.schedule, asked.at, job_id), cursors)  # type: ignore[arg-type]
+        else:
+            job.base = job.done = Place.before(asked.at + 1)
+            # If the first one is late, those up to the cursor are decided with it, whenever that is.
+            job.late = set(plan.missed(asked.at, cursors.after.run_at, 100_000))
+        if former is not None:
+            self._of[asked.shard].remove(former)
+        self.known[job_id] = job
+        self._of[asked.shard].append(job)
+        return OutcomeDetail.CREATED
+
+    def _set_once(self, job: Known, at: Micros, cursors: Cursors) -> None:
+        job.once, job.is_late = at, job.place(at) <= cursors.after
+
+    def _update(
+        self, asked: Asked, job: Known, definition: JobDefinition, version: int, cursors: Cursors, accepted: bool
+    ) -> OutcomeDetail:
+        key = job.definition.idempotency_key
+        if definition.idempotency_key not in (None, key):
+            raise Refusal(OutcomeDetail.INVALID)
+        definition = replace(definition, idempotency_key=key)
+        if definition == job.definition:
+            return OutcomeDetail.UNCHANGED
+        same = definition.schedule == job.definition.schedule
+        one_off = isinstance(definition.schedule, RunAt | Delay)
+        if one_off and job.is_one_off and job.once is None and not same:
+            raise Refusal(OutcomeDetail.FINISHED)
+        if one_off and not same:
+            at = one_off_at(definition.schedule, asked.at, job.job_id)  # type: ignore[arg-type]
+            is_past = job.place(at) <= (cursors.before if accepted else cursors.after)
+            if job.state == "ACTIVE" and is_past:
+                raise Refusal(OutcomeDetail.INVALID)
+            job.late = set()
+            self._set_once(job, at, cursors)
+        elif not one_off:
+            job.once = None
+        job.version = version
+        job.define(definition)
+        if not one_off:
+            job.owe_from(asked.at, cursors)
+        return OutcomeDetail.UPDATED
+
+    def _trigger(self, asked: Asked, job_id: str, ends: Ends) -> tuple[OutcomeDetail, str | None]:
+        job = self._existing(asked, job_id)
+        execution_id = ids.triggered_execution_id(job_id, job.created_version, asked.at, asked.command_id)
+        if ends.is_active(execution_id):
+            return OutcomeDetail.TRIGGERED, None
+        if job.definition.overlap is not Overlap.ALLOW and ends.has_job_of(execution_id):
+            raise Refusal(OutcomeDetail.RUNNING)
+        return OutcomeDetail.TRIGGERED, execution_id
+
+    # Occurrences
+
+    def fired(self, head: AttemptHead, now: Micros, before: Place, active: bool) -> None:
+        """An occurrence was dispatched."""
+        job = self._decide(head, head.scheduled_for, now, before)
+        if head.job_version != job.version:
+            raise Violation(f"{head.execution_id} fired under version {head.job_version}, the job is at {job.version}")
+        if active and job.definition.overlap is not Overlap.ALLOW:
+            raise Violation(f"{head.execution_id} was dispatched while an execution of its job is active")
+        self._note_late(job, head.scheduled_for, now)
+
+    def skipped(self, event: ExecutionEvent, upto: Micros, now: Micros, before: Place, active: bool) -> None:
+        """Occurrences were decided not to run."""
+        job = self._of_execution(event.head.execution_id)
+        first = event.head.scheduled_for
+        if event.reason == "overlap":
+            if not active or job.definition.overlap is Overlap.ALLOW:
+                raise Violation(f"{event.head.execution_id} was skipped for an overlap that there was not")
+            self._decide(event.head, first, now, before)
+            self._note_late(job, first, now)
+            return
+        times = [first] if upto == first else [first, *job.plan.missed(first, upto, 100_000)]
+        if event.skipped_count not in (None, len(times)):
+            raise Violation(f"{event.head.execution_id}: {event.skipped_count} skipped, should be {len(times)}")
+        late = self._fired_late.get(job.job_id)
+        if event.reason == "missed" and late != (now, True) and not set(times) <= job.late:
+            raise Violation(f"{event.head.execution_id} counts as missed, though nothing was late")
+        for at in times:
+            self._decide(event.head, at, now, before)
+
+    def _note_late(self, job: Known, at: Micros, now: Micros) -> None:
+        self._fired_late[job.job_id] = (now, now - at > job.definition.misfire_after_s * SECOND)
+
+    def _of_execution(self, execution_id: str) -> Known:
+        name = ids.parse_execution_id(execution_id)
+        job = self.known.get(name.job_id)
+        if job is None or job.created_version != name.created_version:
+            raise Violation(f"{execution_id} is of a job that is not there")
+        return job
+
+    def _decide(self, head: AttemptHead, at: Micros, now: Micros, before: Place) -> Known:
+        job, text = self._of_execution(head.execution_id), f"{head.execution_id} at {at}"
+        if job.state != "ACTIVE":
+            raise Violation(f"{text} was decided, but the job is {job.state}")
+        if at > now:
+            raise Violation(f"{text} was decided before its time")
+        if at in job.decided:
+            raise Violation(f"{text} was decided twice")
+        if job.is_one_off:
+            if job.once != at:
+                raise Violation(f"{text} was decided, but due is {job.once}")
+            job.once = None
+        elif job.plan.next_after(at - 1) != at or job.place(at) <= job.base:
+            raise Violation(f"{text} was decided, but is not owed: {job}")
+        elif job.place(at) <= before and at not in job.late | job.maybe:
+            raise Violation(f"{text} was decided behind the cursor {before}")
+        job.decided.add(at)
+        job.late.discard(at)
+        return job
+
+    def passed(self, shard: int, cursor: Place, parked: set[str]) -> None:
+        """A cursor has gone on: all up to it is decided, but for what is held back because commands are parked."""
+        for job in self._of[shard]:
+            if job.state != "ACTIVE":
+                continue
+            if job.is_one_off:
+                if job.once is not None and not job.is_late and job.place(job.once) <= cursor:
+                    if job.job_id in parked:
+                        job.is_late = True
+                        continue
+                    raise Violation(
+                        f"{job.job_id}: the cursor {cursor} passed its time {job.once}, and it did not fire"
+                    )
+                continue
+            at = job.plan.next_after(job.done.run_at - 1)
+            while at is not None and job.place(at) <= cursor:
+                if job.place(at) > job.done and at not in job.decided | job.late | job.maybe:
+                    if job.job_id in parked or job.late:
+                        job.late.add(at)
+                        at = job.plan.next_after(at)
+                        continue
+                    raise Violation(f"{job.job_id}: the cursor {cursor} passed its occurrence at {at}: {job}")
+                at = job.plan.next_after(at)
+            job.done = max(job.done, cursor)
+            job.maybe = set()
+
+    def undecided(self) -> list[str]:
+        """Return what was late when it was asked for, and is not decided."""
+        active = [job for job in self.known.values() if job.state == "ACTIVE"]
+        late = [f"{job.job_id} at {job.once}" for job in active if job.once is not None and job.is_late]
+        return late + [f"{job.job_id} at {sorted(job.late)}" for job in active if job.late]

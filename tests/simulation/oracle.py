@@ -1,0 +1,207 @@
+"""What must hold after every commit. Knows the commands and what was committed, and nothing of the engine's insides.
+
+Every turn of a shard says how far its cursor goes. From the commands that were answered by then, it follows which
+occurrences the turn must decide: exactly those, each once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.simulation.broker import Transaction, Violation
+from tests.simulation.ends import Ends
+from tests.simulation.jobs import Asked, Cursors, Jobs
+from tocsin.domain.commands import Command
+from tocsin.domain.entries import Place
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.shard_records import StateDelta
+from tocsin.ports.shard_log import (
+    COMMANDS,
+    DEAD_LETTERS,
+    EVENTS,
+    OUTCOMES,
+    REPORTS,
+    SHARD_STATE,
+    LogRecord,
+    NewRecord,
+    ShardTurn,
+)
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+@dataclass(slots=True)
+class Shard:
+    """What is known of a shard from its committed turns."""
+
+    number: int = 0
+    cursor: Place | None = None
+    commands_offset: int = 0
+    reports_offset: int = 0
+    owner: str = ""
+    read: int = 0
+    """Where the commands that were not looked at begin."""
+    asked: defaultdict[str, deque[Asked]] = field(default_factory=lambda: defaultdict(deque))
+    """Commands without an answer, by their id."""
+
+    def parked(self, applied: int) -> set[str]:
+        """Return the jobs about which a command is applied and not answered: what is due of them is held back."""
+        return {one.job_id for waiting in self.asked.values() for one in waiting if one.offset < applied}
+
+
+class Oracle:
+    """Watches every commit."""
+
+    def __init__(self, world: World) -> None:
+        self.began_at = world.broker.now
+        self.turns = 0
+        self.takeovers = 0
+        self._world = world
+        self._broker = world.broker
+        self._codec = world.codec
+        self.shards = [Shard() for _ in range(world.shards)]
+        self.jobs = Jobs()
+        self.ends = Ends(world.codec)
+
+    def appended(self, topic: str, record: LogRecord) -> None:
+        """Something was written outside transactions."""
+        if topic == REPORTS:
+            self.ends.reported(record)
+
+    def committed(self, transaction: Transaction) -> None:
+        """A transaction was committed."""
+        for turn in transaction.turns:
+            self._turn(turn, transaction.began_at)
+
+    def _turn(self, turn: ShardTurn, written_at: int) -> None:
+        self.turns += 1
+        shard = self.shards[turn.shard]
+        delta = self._delta(shard, turn)
+        header = delta.header
+        before = shard.cursor if shard.cursor is not None else header.cursor
+        if header.cursor < before:
+            raise Violation(f"shard {turn.shard}: the cursor went back from {before} to {header.cursor}")
+        if header.cursor.run_at > self._broker.now + 1:
+            ahead = header.cursor.run_at - self._broker.now
+            raise Violation(f"shard {turn.shard}: the cursor is {ahead} µs ahead of the time")
+        if header.owner != shard.owner:
+            self.takeovers += 1
+        self._tell(turn, delta)
+        self._look_at_commands(shard, turn.shard)
+        triggered = self._answers(shard, turn, delta, before)
+        expected = self.ends.apply_reports(turn.shard, shard.reports_offset, header.reports_offset, delta.at)
+        self._decisions(turn, delta, before, written_at, expected, triggered)
+        if expected:
+            raise Violation(f"shard {turn.shard}: reports were applied without their events: {list(expected)}")
+        self.jobs.passed(turn.shard, header.cursor, shard.parked(header.commands_offset))
+        shard.cursor, shard.owner = header.cursor, header.owner
+        shard.commands_offset, shard.reports_offset = header.commands_offset, header.reports_offset
+
+    def _delta(self, shard: Shard, turn: ShardTurn) -> StateDelta:
+        deltas = [self._codec.decode_delta(r.value) for r in turn.records if r.topic == SHARD_STATE and r.key[0] == "d"]
+        numbers = {delta.number for delta in deltas}
+        if numbers != {shard.number + 1}:
+            raise Violation(f"shard {turn.shard}: delta {sorted(numbers)} was committed after {shard.number}")
+        shard.number += 1
+        header = deltas[-1].header
+        if header.commands_offset < shard.commands_offset or header.reports_offset < shard.reports_offset:
+            raise Violation(f"shard {turn.shard}: its applied offsets went back")
+        return deltas[-1]
+
+    def _tell(self, turn: ShardTurn, delta: StateDelta) -> None:
+        if self._world.story is not None:
+            cursor = delta.header.cursor.run_at - self.began_at
+            released = ", released" if delta.header.released else ""
+            rows = f"{len(turn.records)} records, cursor {cursor:,}"
+            self._world.tell(f"shard {turn.shard} turn {turn.number} of {delta.header.owner}{released}: {rows}")
+
+    # Commands and their answers
+
+    def _look_at_commands(self, shard: Shard, number: int) -> None:
+        partition = self._broker.partition(COMMANDS, number)
+        records, shard.read = partition.read(shard.read, 1_000_000)
+        for record in records:
+            derived = f"1.{number}.{record.offset}"
+            try:
+                command = self._codec.decode_command(record.value)
+            except Undecodable:
+                command = Command("unknown")
+            command_id = command.command_id or derived
+            asked = Asked(number, record.offset, record.timestamp, command_id, command)
+            shard.asked[command_id].append(asked)
+
+    def _answers(self, shard: Shard, turn: ShardTurn, delta: StateDelta, before: Place) -> set[str]:
+        dispatched: set[str] = set()
+        for record in turn.records:
+            if record.topic == OUTCOMES:
+                outcome = self._codec.decode_outcome(record.value)
+                waiting = shard.asked.get(outcome.command_id)
+                if not waiting:
+                    raise Violation(f"shard {turn.shard}: {outcome.command_id} is answered, and was not asked")
+                asked = waiting.popleft()
+                triggered = self.jobs.answered(asked, outcome, Cursors(before, delta.header.cursor), self.ends)
+                self._world.tell(f"    {outcome.command_id} {outcome.kind}: {outcome.detail}")
+                if triggered is not None:
+                    dispatched.add(triggered)
+                    self.ends.dispatched_first(self._execution(turn, triggered), turn.number, delta.at)
+            elif record.topic == COMMANDS:
+                self._passed_on(shard, record)
+        return dispatched
+
+    def _passed_on(self, shard: Shard, record: NewRecord) -> None:
+        origin = self._codec.decode_command(record.value).forwarded_from or ""
+        for waiting in shard.asked.values():
+            if waiting and f"{waiting[0].shard}/{waiting[0].offset}" == origin:
+                waiting.popleft()
+                return
+        raise Violation(f"a command from {origin} was passed on that nobody sent")
+
+    def _execution(self, turn: ShardTurn, execution_id: str) -> NewRecord:
+        for record in turn.records:
+            if record.topic.startswith("executions.") and record.key.split("|")[1] == execution_id:
+                return record
+        raise Violation(f"{execution_id} was promised and not dispatched")
+
+    # Decisions
+
+    def _decisions(
+        self,
+        turn: ShardTurn,
+        delta: StateDelta,
+        before: Place,
+        written_at: int,
+        expected: deque[tuple[str, ...]],
+        triggered: set[str],
+    ) -> None:
+        tell = self._world.tell
+        for record in turn.records:
+            if record.topic == EVENTS:
+                event = self._codec.decode_event(record.value)
+                head = event.head
+                tell(f"    {head.execution_id} {event.state} attempt {head.attempt} token {head.token}")
+                if event.state != "SKIPPED":
+                    self.ends.changed(event, expected, delta.at)
+                    continue
+                upto = event.skipped_upto or head.scheduled_for
+                active = self.ends.has_job_of(head.execution_id)
+                self.jobs.skipped(event, upto, delta.at, before, active)
+            elif record.topic.startswith("executions."):
+                head = self._codec.decode_head(record.value)
+                tell(f"    {head.execution_id} dispatched: attempt {head.attempt} token {head.token}")
+                if head.execution_id in triggered and head.token == turn.number and head.losses == 0:
+                    continue
+                if self.ends.knows(head.execution_id):
+                    self.ends.dispatched_again(record, head, turn.number, delta.at)
+                    continue
+                if written_at // 1000 * 1000 < head.due_at or head.due_at < head.scheduled_for:
+                    raise Violation(f"{head.execution_id} was dispatched early")
+                active = self.ends.has_job_of(head.execution_id)
+                self.jobs.fired(head, delta.at, before, active)
+                self.ends.dispatched_first(record, turn.number, delta.at)
+            elif record.topic == DEAD_LETTERS:
+                letter = self._codec.decode_dead_letter(record.value)
+                if letter.kind == "entry":
+                    raise Violation(f"a sound row was set aside: {letter.reason}")

@@ -1,0 +1,208 @@
+"""What happens in a simulated run: a list of actions, drawn from a seed.
+
+An action is a kind and a seed of its own, and chooses among what is there when its turn comes. So actions can be left
+out of a plan, and the others still mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from tests.simulation import commands
+from tests.simulation.world import World
+from tocsin.domain.instants import SECOND, Micros, parse_rfc3339
+from tocsin.ports.shard_log import COMMANDS, REPORTS
+
+ACTIONS: Final = 90
+
+STARTS: Final = tuple(
+    map(
+        parse_rfc3339,
+        (
+            "2026-03-29T00:58:30Z",  # Berlin's clocks go from 02:00 to 03:00
+            "2026-10-25T00:58:30Z",  # and from 03:00 back to 02:00
+            "2026-04-04T14:58:45Z",  # Lord Howe goes back by half an hour
+            "2026-06-15T11:59:10Z",
+            "2026-12-31T23:58:50Z",
+        ),
+    )
+)
+
+
+class Action(NamedTuple):
+    """One thing that happens."""
+
+    kind: str
+    seed: int
+
+    def carry_out(self, world: World) -> None:
+        KINDS[self.kind][1](world)
+
+
+class Plan(NamedTuple):
+    """All of a run."""
+
+    seed: int
+    start_at: Micros
+    actions: tuple[Action, ...]
+
+
+def plan_of(seed: int) -> Plan:
+    """Draw a plan."""
+    chance = Random(seed)
+    start_at = chance.choice(STARTS) + chance.randrange(SECOND)
+    names = list(KINDS)
+    # Each run has its own climate: some kinds of trouble are frequent in it, others do not occur.
+    weights = [KINDS[name][0] * (chance.choice((0.0, 0.5, 1.0, 2.0, 4.0)) if name in FAULTS else 1.0) for name in names]
+    kinds = chance.choices(names, weights, k=ACTIONS)
+    settled = ["pass", "pass", "create", "create"]
+    return Plan(seed, start_at, tuple(Action(kind, chance.getrandbits(32)) for kind in [*settled, *kinds]))
+
+
+# Time
+
+
+def _pass(world: World) -> None:
+    world.pass_time(world.chance.choice((500, 40_000, 300_000, SECOND, SECOND, 2 * SECOND, 4 * SECOND)))
+
+
+def _leap(world: World) -> None:
+    by = world.chance.choice((7, 15, 30, 45, 75)) * SECOND
+    world.tell(f"{by // SECOND} s pass")
+    world.pass_time(by)
+
+
+def _clock_step(world: World) -> None:
+    node = world.some()
+    if node is not None:
+        by = world.chance.choice((-3_600, -2, 2, 3_600)) * SECOND
+        world.tell(f"{node.name}: its wall clock steps by {by // SECOND} s")
+        node.machine.step(by)
+
+
+# Processes
+
+
+def _kill(world: World) -> None:
+    node = world.some()
+    if node is not None:
+        world.kill(node)
+
+
+def _start(world: World) -> None:
+    dead = [node for node in world.nodes if node.gone_at is not None and not node.busy]
+    if dead:
+        world.restart(world.chance.choice(dead), wrong_clock=world.chance.random() < 0.1)
+
+
+def _double(world: World) -> None:
+    """A supervisor takes a frozen process for dead, and starts another."""
+    frozen = [node for node in world.nodes if node.frozen_at is not None]
+    if frozen and len(world.nodes) < 8:
+        world.restart(world.chance.choice(frozen))
+
+
+def _stop(world: World) -> None:
+    node = world.some()
+    if node is not None:
+        world.tell(f"{node.name}: is asked to stop")
+        node.busy = True
+        node.stop()
+        node.busy = False
+
+
+def _fuse(kind: str) -> Callable[[World], None]:
+    def light(world: World) -> None:
+        node = world.some(world.chance.choice(("trigger", "trigger", "worker")))
+        if node is not None and node.fuse is None:
+            node.fuse = (world.chance.randrange(12), kind, world.chance.choice((1, 3, 8, 20)))
+
+    return light
+
+
+# The log
+
+
+def _commit_fault(world: World) -> None:
+    node = world.some(world.chance.choice(("trigger", "worker")))
+    if node is not None:
+        faults = ("unknown, done", "unknown, lost", "unknown, late")
+        own = ("aborted",) if node.role == "trigger" else ("refused",)
+        node.commit_fault = world.chance.choice(faults + own)
+
+
+def _markers(world: World) -> None:
+    world.broker.slow_markers = not world.broker.slow_markers
+    world.tell(f"markers are {'slow' if world.broker.slow_markers else 'quick'}")
+
+
+def _rebalance(world: World) -> None:
+    group = world.chance.choice((world.triggers, world.workers))
+    world.tell(f"the {'triggers' if group is world.triggers else 'workers'} rebalance")
+    group.rebalance(world.chance)
+
+
+def _expel(world: World) -> None:
+    node = world.some()
+    if node is not None:
+        world.tell(f"{node.name}: is expelled from its group")
+        node.expel()
+
+
+def _foreign(world: World) -> None:
+    """A client that is not ours leaves a transaction open."""
+    transaction = world.broker.foreign()
+    topic = world.chance.choice((COMMANDS, REPORTS))
+    world.tell(f"somebody opens a transaction on {topic}")
+    world.broker.append(topic, world.chance.randrange(world.shards), b"x", b"not a record", None, transaction)
+    world.foreign.append(transaction)
+
+
+def _foreign_end(world: World) -> None:
+    if world.foreign:
+        transaction = world.foreign.pop(world.chance.randrange(len(world.foreign)))
+        world.broker.end_foreign(transaction, world.chance.random() < 0.5)
+
+
+# Moods
+
+
+def _store(world: World) -> None:
+    world.store_mood = world.chance.choice(("calm", "slow", "slow", "down"))
+    world.tell(f"the store is {world.store_mood}")
+
+
+def _reports(world: World) -> None:
+    world.reports_mood = world.chance.choice(("calm", "slow", "slow", "held"))
+    world.tell(f"acknowledgements of reports are {world.reports_mood}")
+
+
+Deed = Callable[[World], None]
+
+KINDS: Final[dict[str, tuple[float, Deed]]] = {
+    "pass": (26, _pass),
+    "create": (14, commands.create),
+    "change": (16, commands.change),
+    "odd": (3, commands.odd),
+    "repeat": (2, commands.repeat),
+    "leap": (2.5, _leap),
+    "clock step": (0.5, _clock_step),
+    "kill": (1.5, _kill),
+    "start": (4, _start),
+    "double": (1, _double),
+    "stop": (1, _stop),
+    "fuse kill": (2, _fuse("kill")),
+    "fuse freeze": (3, _fuse("freeze")),
+    "commit fault": (4, _commit_fault),
+    "markers": (1, _markers),
+    "rebalance": (2.5, _rebalance),
+    "expel": (1.5, _expel),
+    "foreign": (0.7, _foreign),
+    "foreign end": (1, _foreign_end),
+    "store": (4, _store),
+    "reports": (2, _reports),
+}
+
+FAULTS: Final = frozenset(KINDS) - {"pass", "create", "change", "start"}

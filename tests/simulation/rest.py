@@ -1,0 +1,103 @@
+"""What must hold once all faults are over and time has passed: nothing is lost, nothing stands still."""
+
+from __future__ import annotations
+
+from tests.simulation.broker import Violation
+from tests.simulation.nodes import TriggerNode
+from tests.simulation.store import by_shard
+from tests.simulation.world import World
+from tocsin.domain.commands import Command
+from tocsin.domain.entries import EntryKey
+from tocsin.domain.instants import SECOND
+from tocsin.domain.sharding import shard_of
+from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS
+
+SETTLE_S = 900
+"""How long work may take to end after all faults are over: the longest deadlines and delays, added up."""
+
+
+def come_to_rest(world: World) -> None:
+    """Let everything settle, and check that it did."""
+    world.calm()
+    world.rest(60, 2 * SECOND)
+    _everything_moves(world)
+    _index_is_right(world)
+    _stop_what_recurs(world)
+    for _ in range(SETTLE_S // 50):
+        if not world.oracle.ends.active and not _waiting(world):
+            break
+        world.rest(50, 5 * SECOND)
+    world.rest(10, 2 * SECOND)
+    _everything_moves(world)
+    _all_is_decided(world)
+    _index_is_right(world)
+
+
+def _stop_what_recurs(world: World) -> None:
+    for number, job in enumerate(list(world.oracle.jobs.known.values())):
+        if job.state == "ACTIVE" and not job.is_one_off:
+            value = world.codec.encode_command(Command("pause", f"end{number}", job.job_id))
+            world.broker.append(COMMANDS, job.shard, job.job_id.encode(), value)
+
+
+def _waiting(world: World) -> bool:
+    return any(job.state == "ACTIVE" and job.once is not None for job in world.oracle.jobs.known.values())
+
+
+def _everything_moves(world: World) -> None:
+    now = world.broker.now
+    for number, shard in enumerate(world.oracle.shards):
+        if shard.cursor is None or now - shard.cursor.run_at > 15 * SECOND:
+            raise Violation(f"shard {number} stands still at {shard.cursor}, it is {now}")
+        for topic, applied in ((COMMANDS, shard.commands_offset), (REPORTS, shard.reports_offset)):
+            records, _ = world.broker.partition(topic, number).read(applied, 1)
+            if records and records[0].timestamp < now - 15 * SECOND:
+                raise Violation(f"shard {number}: {topic} {records[0].offset} is not applied")
+        left = [asked for waiting in shard.asked.values() for asked in waiting]
+        if left:
+            raise Violation(f"shard {number}: commands without an answer: {left}")
+
+
+def _all_is_decided(world: World) -> None:
+    undecided = world.oracle.jobs.undecided()
+    if undecided:
+        raise Violation(f"never decided: {undecided}")
+    if world.oracle.ends.active:
+        raise Violation(f"executions without an end: {world.oracle.ends.active}")
+
+
+def _index_is_right(world: World) -> None:
+    """The store holds what the log implies: one row for each job that has something to come, and its snapshot."""
+    triggers = [node for node in world.nodes if isinstance(node, TriggerNode)]
+    for _ in range(10):
+        for node in triggers:
+            world.turn(node)
+    if not all(node.store.is_idle for node in triggers):
+        raise Violation("the store's answers are not taken")
+    rows = by_shard(world.tables)
+    for number, shard in enumerate(world.oracle.shards):
+        cursor = shard.cursor
+        assert cursor is not None
+        wanted: set[EntryKey] = set()
+        for job in world.oracle.jobs.known.values():
+            at = job.next_owed(cursor) if job.shard == number else None
+            if at is not None and not (job.is_one_off and job.is_late):
+                wanted.add(EntryKey(at, job.job_id, job.version, at))
+        present = {key for key in rows[number] if key.place > cursor}
+        if present != wanted:
+            raise Violation(
+                f"shard {number}: the index lacks {sorted(wanted - present)}, has too much {sorted(present - wanted)}"
+            )
+    latest: dict[str, bytes | None] = {}
+    for number in range(world.shards):
+        for record in world.broker.partition(JOBS, number).read(0, 1_000_000)[0]:
+            latest[(record.key or b"").decode()] = record.value
+    for job_id, job in world.oracle.jobs.known.items():
+        assert shard_of(job_id, world.shards) == job.shard
+        snapshot = latest.get(job_id)
+        gone = job.state == "DELETED"
+        if gone and snapshot is not None:
+            raise Violation(f"{job_id} is deleted, and has no tombstone")
+        row = world.tables.snapshot(job_id)
+        if row != (None if gone else snapshot) or (not gone and row is None):
+            raise Violation(f"{job_id}: its row is not its snapshot")

@@ -1,0 +1,49 @@
+"""The simulation's short form, the cases that it found, and that it would find others."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.minimise import minimise
+from tests.simulation.mutants import MUTANTS, UNSEEN
+from tests.simulation.plan import plan_of
+from tests.simulation.runner import run, run_seeds, silence
+
+SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
+PARTS = 6
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_lost_repeated_or_early_and_all_comes_to_rest(part: int) -> None:
+    results = run_seeds(range(part, SEEDS, PARTS))
+    assert [f"seed {result.seed}: {result.fault}" for result in results if result.fault] == []
+    assert sum(result.executions for result in results) > 10 * len(results)
+
+
+def test_a_seed_gives_the_same_story_twice() -> None:
+    stories: list[list[str]] = [[], []]
+    with silence():
+        for story in stories:
+            run(plan_of(3), story=story)
+    assert len(stories[0]) > 50
+    assert stories[0] == stories[1]
+
+
+def test_every_mutant_names_a_rule_once() -> None:
+    assert not set(MUTANTS) & set(UNSEEN)
+    assert all(name.split()[0][0] in "TW" and name.split()[0][1:].isdigit() for name in [*MUTANTS, *UNSEEN])
+
+
+def test_a_broken_rule_is_found_and_its_plan_made_short() -> None:
+    name = "T12 what is committed for a minute that is being read stays out"
+    result = next(one for one in run_seeds(range(60), name, stop=True) if one.fault is not None)
+    from tests.simulation.mutants import mutation
+
+    with silence(), mutation(name):
+        plan = minimise(plan_of(result.seed), result.where, runs_max=80, seconds_max=30)
+        assert run(plan).where == result.where
+    assert len(plan.actions) < 60
+    with silence():
+        assert run(plan).fault is None
