@@ -17,7 +17,7 @@ from tests.e2e.system import System, wait_for
 from tocsin.devcluster import DevCluster
 
 SHARDS = 8
-PATIENCE_S = 240.0
+PATIENCE_S = 420.0
 """How long what must come may take on a busy machine."""
 FLEET = (*(f"{role}-{n}" for role in ("trigger", "worker") for n in (1, 2, 3)), "projector", "gateway")
 
