@@ -128,6 +128,8 @@ class TriggerSettings(BaseModel):
         500, ge=1, description="portions of work longer than a turn (such as missed executions) of one shard"
     )
     work_bytes_per_turn_max: int = Field(4_000_000, ge=1)
+    catch_up_per_s: float = Field(100.0, gt=0, le=1_000_000, description="missed runs of one shard")
+    catch_up_job_per_s: float = Field(10.0, gt=0, le=1_000_000, description="missed runs of one job")
     park_after_s: float = Field(
         1.0, gt=0, description="a job's row that is slower to come is not waited for: its commands are parked"
     )

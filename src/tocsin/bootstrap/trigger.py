@@ -27,6 +27,7 @@ from tocsin.config import Settings, TriggerSettings
 from tocsin.domain.errors import Refused, TocsinError
 from tocsin.domain.instants import Micros
 from tocsin.engine.broker_clock import BrokerClock
+from tocsin.engine.catch_up import CatchUpLimits
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.horizon import HorizonLimits
 from tocsin.engine.parking import ParkingLimits
@@ -230,6 +231,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         unwritten_bytes_max=trigger.unwritten_bytes_max,
         work_portions_max=trigger.work_portions_per_turn_max,
         work_bytes_max=trigger.work_bytes_per_turn_max,
+        catch_up=CatchUpLimits(trigger.catch_up_per_s, trigger.catch_up_job_per_s),
         delta_bytes_max=trigger.delta_bytes_max,
         outlived_after_s=(trigger.executions_kept_days - 1) * 86_400,
         cursor_persist_s=trigger.cursor_persist_s,

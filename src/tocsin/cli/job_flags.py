@@ -88,6 +88,26 @@ Concurrency = Annotated[
     str | None, typer.Option("--concurrency", rich_help_panel=_HOW, help="skip_if_running (default) or allow.")
 ]
 
+CatchUp = Annotated[
+    str | None,
+    typer.Option("--catch-up", rich_help_panel=_HOW, help="What was missed: fire_once (default), skip or fire_all."),
+]
+MisfireAfter = Annotated[
+    str | None,
+    typer.Option("--misfire-after", metavar="DURATION", rich_help_panel=_HOW, help="Later is missed. Default: 60s."),
+]
+Grace = Annotated[
+    str | None, typer.Option("--grace", metavar="DURATION", rich_help_panel=_HOW, help="With skip: so late still runs.")
+]
+MaxCatchUp = Annotated[
+    int | None, typer.Option("--max-catch-up", rich_help_panel=_HOW, help="With fire_all: at most. Default: 100.")
+]
+OnResume = Annotated[
+    str | None, typer.Option("--on-resume", rich_help_panel=_HOW, help="What a pause held back: skip or catch_up.")
+]
+_GOES_WITH: Final = {"grace_s": "skip", "max_catch_up": "fire_all"}
+"""Fields that mean something under one policy of catching up; an edit that leaves it leaves them out."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobFlags:
@@ -117,6 +137,11 @@ class JobFlags:
     base_s: BaseS = None
     max_s: MaxS = None
     concurrency: Concurrency = None
+    catch_up: CatchUp = None
+    misfire_after: MisfireAfter = None
+    grace: Grace = None
+    max_catch_up: MaxCatchUp = None
+    on_resume: OnResume = None
 
     @property
     def any_given(self) -> bool:
@@ -135,7 +160,14 @@ class JobFlags:
             "target": self._target(definition.get("target") or {}),
             "retry": self._retry(definition.get("retry")),
             "concurrency": self.concurrency,
+            "catch_up": self.catch_up,
+            "misfire_after_s": seconds_of(self.misfire_after, "--misfire-after") if self.misfire_after else None,
+            "grace_s": seconds_of(self.grace, "--grace") if self.grace else None,
+            "max_catch_up": self.max_catch_up,
+            "on_resume": self.on_resume,
         }
+        if self.catch_up is not None:
+            definition = {k: v for k, v in definition.items() if _GOES_WITH.get(k, self.catch_up) == self.catch_up}
         return {**definition, **{name: value for name, value in said.items() if value is not None}}
 
     def _schedule(self, before: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -193,12 +193,25 @@ def job_fields(job: dict[str, Any]) -> dict[str, Any]:
         "target": target_text(job["target"]),
         "retries": retry_text(job["retry"]),
         "concurrency": job["concurrency"],
+        "catch-up": catch_up_text(job),
         "labels": ", ".join(f"{name}={value}" for name, value in (job.get("labels") or {}).items()),
         "key": job["idempotency_key"],
         "version": job["version"],
         "created": job["created_at"],
         "next run": job["next_run_at"] or "none to come",
     }
+
+
+def catch_up_text(job: dict[str, Any]) -> str:
+    """Return what becomes of what a job misses."""
+    parts = [job["catch_up"]]
+    if job["grace_s"] is not None:
+        parts.append(f"later than {job['grace_s']:g} s")
+    if job["max_catch_up"] is not None:
+        parts.append(f"up to {job['max_catch_up']}")
+    if job["on_resume"] is not None:
+        parts.append(f"on resume {job['on_resume']}")
+    return ", ".join(parts)
 
 
 def failure_text(run: dict[str, Any]) -> str:

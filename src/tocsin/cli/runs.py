@@ -99,7 +99,8 @@ def what_text(run: dict[str, Any]) -> str:
     if run["error"]:
         return again + failure_text(run).partition(": ")[2]
     if run["state"] == "SKIPPED":
-        more = f", {run['skipped_count']} times up to {run['skipped_upto']}" if run["skipped_upto"] else ""
+        times = run["result"] or f"{run['skipped_count']} times"
+        more = f", {times} up to {run['skipped_upto']}" if (run["skipped_count"] or 1) > 1 else ""
         return f"{run['reason'] or ''}{more}"
     return again + (run["result"] or run["reason"] or "")
 

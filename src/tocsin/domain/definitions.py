@@ -10,19 +10,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from tocsin.domain.catch_up import CatchUpPolicy, catch_up_mapping, parse_catch_up
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.exclusions import calendar_mapping
 from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate, shown
 from tocsin.domain.ids import DEFAULT_TENANT, NAME
 from tocsin.domain.instants import Micros, format_rfc3339
-from tocsin.domain.policies import (
-    MISFIRE_AFTER_S_DEFAULT,
-    Overlap,
-    RetryPolicy,
-    parse_misfire_after_s,
-    parse_overlap,
-    parse_retry,
-)
+from tocsin.domain.policies import Overlap, RetryPolicy, parse_overlap, parse_retry
 from tocsin.domain.recurrence import DstPolicy
 from tocsin.domain.schedules import Delay, Every, Manual, RunAt, Schedule, parse_schedule
 from tocsin.domain.targets import Target, parse_target
@@ -34,15 +28,13 @@ METADATA_BYTES_MAX: Final = 16 * 1024
 
 KNOWN: Final = (
     "name", "schedule", "run_at", "delay_s", "spread_s", "target", "labels", "metadata",
-    "retry", "concurrency", "catch_up", "misfire_after_s", "idempotency_key",
+    "retry", "concurrency", "catch_up", "misfire_after_s", "grace_s", "max_catch_up", "on_resume",
+    "idempotency_key",
 )  # fmt: skip
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 LATER: Final = {
     "concurrency_group": "deciding what happens when runs overlap",
     "max_duration_s": "ending runs that hang",
-    "grace_s": "choosing what happens to missed occurrences",
-    "max_catch_up": "choosing what happens to missed occurrences",
-    "on_resume": "pausing and resuming",
     "delivery": "at-most-once delivery",
     "priority": "lanes of different priority",
     "alert_on": "alerts",
@@ -65,8 +57,7 @@ class JobDefinition:
     retry: RetryPolicy | None = None
     """None: one attempt."""
     overlap: Overlap = Overlap.SKIP
-    misfire_after_s: float = MISFIRE_AFTER_S_DEFAULT
-    """Later than this, an occurrence is missed, and its catch-up policy decides."""
+    catch_up: CatchUpPolicy = CatchUpPolicy()
     idempotency_key: str | None = None
 
 
@@ -90,12 +81,12 @@ def parse(mapping: object) -> JobDefinition:
     metadata = _parse_metadata(reader)
     retry = parse_retry(reader)
     overlap = parse_overlap(reader)
-    misfire_after_s = parse_misfire_after_s(reader)
+    catch_up = parse_catch_up(reader)
     key = reader.text("idempotency_key", chars_max=IDEMPOTENCY_KEY_CHARS_MAX)
     reader.finish(KNOWN, LATER)
     if faults or schedule is None or target is None:
         raise InvalidInput(faults)
-    return JobDefinition(schedule, target, name, labels, metadata, retry, overlap, misfire_after_s, key)
+    return JobDefinition(schedule, target, name, labels, metadata, retry, overlap, catch_up, key)
 
 
 def parse_tenant(value: object) -> str:
@@ -124,7 +115,7 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             "metadata": None if definition.metadata is None else json.loads(definition.metadata),
             "retry": None if retry is None else asdict(retry),
             "concurrency": None if definition.overlap is Overlap.SKIP else str(definition.overlap),
-            "misfire_after_s": _unless(MISFIRE_AFTER_S_DEFAULT, definition.misfire_after_s),
+            **catch_up_mapping(definition.catch_up),
             "idempotency_key": definition.idempotency_key,
         }
     )
@@ -155,10 +146,6 @@ def _schedule_mapping(schedule: Schedule) -> dict[str, Any] | None:
 
 def _time(instant: Micros | None) -> str | None:
     return None if instant is None else format_rfc3339(instant)
-
-
-def _unless(default: float, value: float) -> float | None:
-    return None if value == default else value
 
 
 def _present(mapping: dict[str, Any]) -> dict[str, Any]:

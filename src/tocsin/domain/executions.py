@@ -155,7 +155,8 @@ class ExecutionEvent:
         decided_at: when the owner decided this change, µs.
         retry_at: of RETRY_SCHEDULED, when the next attempt is due, µs.
         skipped_upto: of SKIPPED, the last nominal time of a range that begins at the head's, µs.
-        skipped_count: of SKIPPED, how many nominal times the range holds; bounded, see ``reason``.
+        skipped_count: of SKIPPED, how many nominal times the range holds.
+        skipped_more: of SKIPPED, the range holds more than that: counting them all would have taken too long.
     """
 
     head: AttemptHead
@@ -173,6 +174,7 @@ class ExecutionEvent:
     retry_at: Micros | None = None
     skipped_upto: Micros | None = None
     skipped_count: int | None = None
+    skipped_more: bool = False
 
 
 def dispatch_key(tenant_id: str, execution_id: str, attempt: int, token: int) -> str:

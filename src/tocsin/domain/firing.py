@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from tocsin.domain.catch_up import CatchUp, CatchUpPolicy
 from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.instants import EARLIEST, LATEST, SECOND, Micros
-from tocsin.domain.policies import MISFIRE_AFTER_S_DEFAULT, Overlap
+from tocsin.domain.policies import Overlap
 from tocsin.domain.recurrence import (
     Calendar,
     DstPolicy,
@@ -34,6 +35,17 @@ PLANS_KEPT: Final = 16_384
 _TEXT: Final = re.compile(r"(\{.*\})?(?:\+([0-9]{1,14}))?", re.DOTALL)
 
 
+class Passed(NamedTuple):
+    """A range of occurrences whose time has passed."""
+
+    first: Micros
+    last: Micros
+    size: int
+    """How many there are, ``first`` and ``last`` included."""
+    exact: bool
+    """False: there are more than ``size``."""
+
+
 @dataclass(frozen=True, slots=True)
 class FiringPlan:
     """A job's schedule and policies as firing needs them.
@@ -45,14 +57,24 @@ class FiringPlan:
         start_at: no occurrence is before it, µs.
         end_at: no occurrence is after it, µs.
         offset: each occurrence is so much later than its recurrence says, µs: where in its window the job is due.
+        catch_up: what happens to what was missed.
+        grace: with ``skip``, what is not later than this still runs, µs; None: nothing that is past does.
+        max_catch_up: with ``fire_all``, so many are run at most.
     """
 
     recurrence: Recurrence | None = None
     overlap: Overlap = Overlap.SKIP
-    misfire_after: Micros = int(MISFIRE_AFTER_S_DEFAULT * SECOND)
+    misfire_after: Micros = int(CatchUpPolicy().misfire_after_s * SECOND)
     start_at: Micros = EARLIEST
     end_at: Micros = LATEST
     offset: Micros = 0
+    catch_up: CatchUp = CatchUp.FIRE_ONCE
+    grace: Micros | None = None
+    max_catch_up: int = CatchUpPolicy().max_catch_up
+
+    def is_missed(self, scheduled_for: Micros, now: Micros) -> bool:
+        """Tell whether it is too late for an occurrence to be simply run."""
+        return now - scheduled_for > (self.misfire_after if self.grace is None else self.grace)
 
     def next_after(self, instant: Micros) -> Micros | None:
         """Return the first occurrence strictly after an instant, or None where there is none."""
@@ -72,13 +94,18 @@ class FiringPlan:
         at = self.recurrence.previous_before(min(instant, self.end_at + 1) - self.offset)
         return None if at is None or at + self.offset < self.start_at else at + self.offset
 
-    def missed(self, after: Micros, upto: Micros, limit: int) -> list[Micros]:
-        """Return up to ``limit`` occurrences after one instant, up to and including another."""
-        if self.recurrence is None:
-            return []
-        after, upto = max(after, self.start_at - 1), min(upto, self.end_at)
-        found = self.recurrence.between(after - self.offset, upto - self.offset, limit)
-        return [at + self.offset for at in found] if self.offset else found
+    def passed(self, after: Micros, upto: Micros, limit: int) -> Passed | None:
+        """Return the range of occurrences after one instant, up to and including another, counted to about ``limit``.
+
+        The range is exact, whatever the count is; None where it is empty.
+        """
+        first = self.next_after(after)
+        if self.recurrence is None or first is None or first > upto:
+            return None
+        last = self.previous_before(upto + 1)
+        last = first if last is None else max(first, last)
+        counted = self.recurrence.count_between(first - 1 - self.offset, last - self.offset, limit)
+        return Passed(first, last, *counted)
 
 
 def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str:
@@ -119,10 +146,24 @@ def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str
         offset = offset_in(micros_of(schedule.spread_s), job_id)
     if definition.overlap is not Overlap.SKIP:
         plan["overlap"] = str(definition.overlap)
-    if definition.misfire_after_s != MISFIRE_AFTER_S_DEFAULT:
-        plan["misfire"] = micros_of(definition.misfire_after_s)
+    plan |= _catch_up_texts(definition.catch_up)
     of_class = json.dumps(plan, separators=(",", ":"), sort_keys=True) if plan else ""
     return f"{of_class}+{offset}" if offset else of_class
+
+
+def _catch_up_texts(policy: CatchUpPolicy) -> dict[str, Any]:
+    """Return what firing must know of catching up, as far as it is not the default."""
+    default = CatchUpPolicy()
+    plan: dict[str, Any] = {}
+    if policy.misfire_after_s != default.misfire_after_s:
+        plan["misfire"] = micros_of(policy.misfire_after_s)
+    if policy.mode is not default.mode:
+        plan["catch_up"] = str(policy.mode)
+    if policy.grace_s is not None:
+        plan["grace"] = micros_of(policy.grace_s)
+    if policy.max_catch_up != default.max_catch_up:
+        plan["max_catch_up"] = policy.max_catch_up
+    return plan
 
 
 @lru_cache(maxsize=PLANS_KEPT)
@@ -158,4 +199,7 @@ def _plan_of_class(text: str) -> FiringPlan:
         plan.get("misfire", default.misfire_after),
         plan.get("start", default.start_at),
         plan.get("end", default.end_at),
+        catch_up=CatchUp(plan.get("catch_up", default.catch_up)),
+        grace=plan.get("grace"),
+        max_catch_up=plan.get("max_catch_up", default.max_catch_up),
     )

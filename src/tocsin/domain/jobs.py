@@ -35,7 +35,7 @@ class Job:
         entry: key of its one index row, as it was filed; None where it has none.
         body_hash: of the definition that created the job; tells a repeated create from another one.
         paused_reason: why it is paused, where a reason was given.
-        pending: for a paused one-off, the nominal time at which it would have fired, µs.
+        pending: of a paused job, the nominal time of the first occurrence that it holds back, µs.
         paused_until: of a paused job that resumes by itself, when, µs.
         finished_at: of a job that has nothing left to do, since when, µs.
         replaced: keys of index rows that this version replaces and whose deletion is not acknowledged yet.

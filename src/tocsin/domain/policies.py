@@ -1,4 +1,4 @@
-"""What a job wants done when runs overlap, fail or come late: values, defaults and their validation."""
+"""What a job wants done when runs overlap or fail: values, defaults and their validation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 from tocsin.domain.fields import FieldReader
 from tocsin.domain.instants import DAY, SECOND
 
-MISFIRE_AFTER_S_DEFAULT: Final = 60.0
 ATTEMPTS_MAX: Final = 1_000_000
 RETRY_S_MAX: Final = 7 * DAY // SECOND
 
@@ -22,7 +21,6 @@ class Overlap(StrEnum):
 
 
 LATER_OVERLAPS: Final = {"queue": "queueing runs that overlap", "replace": "replacing a run that overlaps"}
-LATER_CATCH_UPS: Final = {"skip": "skipping what is late", "fire_all": "running all that was missed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +68,3 @@ def parse_overlap(job: FieldReader) -> Overlap:
     """Read ``concurrency``."""
     names = tuple(str(policy) for policy in Overlap)
     return Overlap(job.choice("concurrency", names, default=Overlap.SKIP, later=LATER_OVERLAPS) or Overlap.SKIP)
-
-
-def parse_misfire_after_s(job: FieldReader) -> float:
-    """Read ``catch_up``, of which only the default is there, and ``misfire_after_s``."""
-    job.choice("catch_up", ("fire_once",), default="fire_once", later=LATER_CATCH_UPS)
-    after = job.number("misfire_after_s", low=0, high=DAY // SECOND, unit="seconds")
-    return MISFIRE_AFTER_S_DEFAULT if after is None else float(after)

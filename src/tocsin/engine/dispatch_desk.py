@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.entries import Entry
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import ExecutionEvent, ExecutionState, dispatch_key
-from tocsin.domain.firing import plan_of
+from tocsin.domain.firing import Passed, plan_of
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.ids import execution_id as make_execution_id
 from tocsin.domain.ids import parse_execution_id
@@ -77,9 +78,10 @@ class DispatchDesk:
         return self._actives.get(execution_id) is not None
 
     def fault_of(self, entry: Entry) -> str | None:
-        """Tell what keeps a row from being fired; None where it is sound. A damaged row must not stop its shard."""
-        if entry.lane not in self._topics:
-            return f"its lane {entry.lane[:64]!r} is not one of this cluster's"
+        """Tell what keeps a row of the store from being fired; None where it is sound. A damaged row must not stop its
+        shard, and is looked at as it is loaded: at fire time every microsecond counts."""
+        if (fault := self.fault_of_lane(entry.lane)) is not None:
+            return fault
         if len(entry.execution) < SMALLEST_EXECUTION_BYTES:
             return "its execution is no record"
         try:
@@ -90,6 +92,10 @@ class DispatchDesk:
         except (CronError, Undecodable, ValueError, TypeError, KeyError) as error:
             return f"it cannot be read: {type(error).__name__}: {error}"
         return None
+
+    def fault_of_lane(self, lane: str) -> str | None:
+        """Tell that a lane is unknown here."""
+        return None if lane in self._topics else f"its lane {lane[:64]!r} is not one of this cluster's"
 
     def set_aside(self, step: Step, entry: Entry, fault: str, *, bare: bool = False) -> None:
         """Make a dead letter of a row that cannot be fired; ``bare``: without its bytes."""
@@ -123,32 +129,37 @@ class DispatchDesk:
         return len(value)
 
     def skip(
-        self, step: Step, execution: bytes, stamp: bytes, reason: str, *, upto: Micros = 0, count: int = 1
+        self, step: Step, execution: bytes, stamp: bytes, reason: SkipReason, passed: Passed | None = None
     ) -> None:
         """Publish that an occurrence, or a range that begins with it, is not run."""
         value = self._codec.restamp(execution, stamp)
         head, head_bytes = self._codec.split_head(value)
+        more = passed is not None and not passed.exact
         event = ExecutionEvent(
             head,
             ExecutionState.SKIPPED,
             step.now,
             step.now,
             reason=reason,
-            skipped_upto=upto or None,
-            skipped_count=count,
+            skipped_upto=None if passed is None else passed.last,
+            skipped_count=1 if passed is None else passed.size,
+            skipped_more=more,
+            result=f"more than {passed.size} times" if passed is not None and more else None,
         )
         record = self._codec.encode_event(head_bytes, event)
         step.records.append(NewRecord(EVENTS, self._shard, head.execution_id, record))
+        count = event.skipped_count or 0
         step.tally.completed["SKIPPED"] = step.tally.completed.get("SKIPPED", 0) + count
         step.turn = True
 
-    def skip_range(self, step: Step, entry: Entry, stamp: bytes, first: Micros, upto: Micros, count: int) -> None:
-        """Publish that a range of a job's occurrences is not run, because a late one runs for all of them."""
-        head, _ = self._codec.split_head(entry.execution)
-        created_version = parse_execution_id(entry.execution_id).created_version
-        execution_id = make_execution_id(entry.job_id, created_version, first)
-        head = head._replace(execution_id=execution_id, scheduled_for=first, due_at=first)
-        self.skip(step, self._codec.rehead(entry.execution, head), stamp, "missed", upto=upto, count=count)
+    def skip_range(self, step: Step, execution: bytes, passed: Passed, reason: SkipReason) -> None:
+        """Publish that a range of a job's occurrences is not run, given the execution of any of them."""
+        head, _ = self._codec.split_head(execution)
+        created_version = parse_execution_id(head.execution_id).created_version
+        execution_id = make_execution_id(head.job_id, created_version, passed.first)
+        head = head._replace(execution_id=execution_id, scheduled_for=passed.first, due_at=passed.first)
+        stamp = self._codec.stamp(1, step.number, 0)
+        self.skip(step, self._codec.rehead(execution, head), stamp, reason, passed)
 
     def release(self, step: Step, limit: int, bytes_max: int) -> int:
         """Dispatch again what waited long enough, up to so many and about so many bytes; return how many."""

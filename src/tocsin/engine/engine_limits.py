@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from tocsin.engine.catch_up import CatchUpLimits
 from tocsin.engine.horizon import HorizonLimits
 from tocsin.engine.parking import ParkingLimits
 from tocsin.engine.passed_buckets import PassedLimits
@@ -23,6 +24,7 @@ class EngineLimits:
         unwritten_turns_max, unwritten_bytes_max: with so many turns, or so many bytes of rows, unacknowledged by the
             store, commands wait.
         work_portions_max, work_bytes_max: what work items do in one step, and its bytes.
+        catch_up: how fast missed occurrences are run.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
         cursor_persist_s: an idle shard writes its cursor this often.
@@ -43,6 +45,7 @@ class EngineLimits:
     unwritten_bytes_max: int = 64_000_000
     work_portions_max: int = 500
     work_bytes_max: int = 4_000_000
+    catch_up: CatchUpLimits = field(default_factory=CatchUpLimits)
     delta_bytes_max: int = 512_000
     outlived_after_s: float = 6 * 86_400.0
     cursor_persist_s: float = 10.0

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Final
 
 from tocsin.domain import ids
+from tocsin.domain.catch_up import OnResume, SkipReason
 from tocsin.domain.commands import Command, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
@@ -23,6 +24,7 @@ from tocsin.engine.dispatch_desk import DispatchDesk, lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.index_rebuild import IndexRebuild
+from tocsin.engine.pauses import Pauses
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
 
@@ -70,12 +72,14 @@ class JobCommands:
         filing: Filing,
         dispatches: DispatchDesk,
         rebuild: IndexRebuild,
+        pauses: Pauses,
         codec: RecordCodec,
     ) -> None:
         self._state = state
         self._filing = filing
         self._dispatches = dispatches
         self._rebuild = rebuild
+        self._pauses = pauses
         self._codec = codec
 
     def create(self, step: Step, order: Order, former: Job | None) -> Answer:
@@ -128,7 +132,10 @@ class JobCommands:
             )
             return Answer(False, OutcomeDetail.FINISHED, faults=(fault,))
         if former.state is JobState.PAUSED:
-            pending = former.pending if same_schedule else self._one_off_at(job, order)
+            pending = former.pending
+            if not same_schedule:
+                pending = self._one_off_at(job, order) if one_off else self._filing.plan(job).next_after(order.at)
+                self._pauses.skip(step, former, order.at)
             return self._file(step, replace(job, pending=pending), former, OutcomeDetail.UPDATED)
         held = self._filing.held_key(former) if same_schedule else None
         if held is not None:
@@ -145,8 +152,13 @@ class JobCommands:
                 raise InvalidInput(
                     [Fault("schedule", "a time in the past", "is over, and an edit fires nothing", remedy)]
                 )
+        elif same_schedule:
+            # What is due and not decided yet stays due: both definitions have it.
+            present = self._filing.present_key(former)
+            entry = None if present is None else present._replace(version=job.version)
         else:
             entry = self._filing.next_key(job, order.at)
+            self._pauses.overtaken(step, former, order.at, SkipReason.UPDATED)
         return self._file(step, replace(job, entry=entry), former, OutcomeDetail.UPDATED)
 
     def pause(self, step: Step, order: Order, former: Job) -> Answer:
@@ -154,24 +166,26 @@ class JobCommands:
         reason = order.command.reason
         if former.state is JobState.PAUSED:
             return self._unchanged(former)
-        pending = None
-        if isinstance(former.definition.schedule, RunAt | Delay) and not self._has_fired(former):
-            pending = former.entry.scheduled_for if former.entry else None
+        present = self._filing.present_key(former) if not self._has_fired(former) else None
+        pending = present.scheduled_for if present is not None else None
         job = self._next_version(order, former, state=JobState.PAUSED, paused_reason=reason, pending=pending)
         return self._file(step, job, former, OutcomeDetail.PAUSED)
 
     def resume(self, step: Step, order: Order, former: Job) -> Answer:
-        """Let a job's occurrences go on: the next one after now; a one-off whose time has passed fires late."""
+        """Let a job's occurrences go on: the next one after now. What passed in the pause is as ``on_resume`` says."""
         if former.state is not JobState.PAUSED:
             return self._unchanged(former)
         job = self._next_version(order, former, state=JobState.ACTIVE, paused_reason=None, pending=None)
-        if former.pending is not None:
-            entry: EntryKey | None = self._filing.late_or_on_time(job.job_id, job.version, former.pending)
-        elif isinstance(job.definition.schedule, RunAt | Delay):
-            entry = None
-        else:
-            entry = self._filing.next_key(job, order.at)
-        return self._file(step, replace(job, entry=entry), former, OutcomeDetail.RESUMED)
+        if isinstance(job.definition.schedule, RunAt | Delay):
+            entry = self._resumed_one_off(job, former, order)
+            answer = self._file(step, replace(job, entry=entry), former, OutcomeDetail.RESUMED)
+            if entry is None:
+                self._pauses.skip(step, former, order.at)
+            return answer
+        job = replace(job, entry=self._filing.next_key(job, order.at))
+        answer = self._file(step, job, former, OutcomeDetail.RESUMED)
+        self._pauses.end(step, former, job, order.at)
+        return answer
 
     def trigger(self, step: Step, order: Order, former: Job) -> Answer:
         """Run a job now, under its overlap policy."""
@@ -195,6 +209,8 @@ class JobCommands:
         """Take a job back: its coming occurrences do not fire; what runs goes on."""
         finished = isinstance(former.definition.schedule, RunAt | Delay) and self._has_fired(former)
         job = self._next_version(order, former, state=JobState.DELETED, pending=None)
+        self._pauses.skip(step, former, order.at)
+        self._pauses.overtaken(step, former, order.at, SkipReason.DELETED)
         self._filing.file(step, job, former)
         detail = OutcomeDetail.ALREADY_FIRED if finished else OutcomeDetail.PREVENTED
         return Answer(True, detail, job)
@@ -214,8 +230,19 @@ class JobCommands:
         )
         return replace(base, **changes)  # type: ignore[arg-type]
 
+    def _resumed_one_off(self, job: Job, former: Job, order: Order) -> EntryKey | None:
+        """Return where a one-off goes on after a pause; None where it has fired, or is to be skipped for it is late."""
+        if former.pending is None:
+            return None
+        late = former.pending <= order.at
+        if late and job.definition.catch_up.on_resume is OnResume.SKIP:
+            return None
+        return self._filing.late_or_on_time(job.job_id, job.version, former.pending)
+
     def _has_fired(self, job: Job) -> bool:
-        """Tell whether a one-off's time line has passed it."""
+        """Tell whether a one-off's time line has passed it; a recurring job's never has."""
+        if not isinstance(job.definition.schedule, RunAt | Delay):
+            return False
         if job.state is JobState.PAUSED:
             return job.pending is None
         return self._filing.present_key(job) is None

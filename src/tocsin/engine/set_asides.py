@@ -53,6 +53,10 @@ class SetAsides:
             elif kind == JOB and isinstance(thing, str) and severity is not Severity.PASSED_OVER:
                 self._dispatches.tell_of_job(step, thing, FAULT_OF_TOCSIN)
 
+    def knows(self, entry: Entry) -> bool:
+        """Tell whether an entry is a culprit."""
+        return bool(self._culprits) and Suspect(ENTRY, entry).id in self._culprits
+
     def refuses(self, step: Step, entry: Entry) -> bool:
         """Tell whether an entry is a culprit; the first time it is set aside, and its job suspended."""
         if not self._culprits:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tocsin.domain.entries import Entry, Place
-from tocsin.domain.firing import plan_of
+from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.engine.actives import Actives, job_of
 from tocsin.engine.arrivals import Arrivals, Backlog
+from tocsin.engine.catch_up import CatchUps
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step, blaming
 from tocsin.engine.engine_limits import EngineLimits
 from tocsin.engine.filing import Filing
+from tocsin.engine.firing_desk import FiringDesk
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.horizon import Horizon
 from tocsin.engine.index_mark import IndexMark
@@ -27,13 +28,13 @@ from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.passed_buckets import PassedBuckets
+from tocsin.engine.pauses import Pauses
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
 from tocsin.engine.successors import Successors
 from tocsin.engine.suspects import ENTRY, JOB, UNSUSPECTED, Suspect, Suspicion
-from tocsin.engine.time_wheel import TimeWheel
 from tocsin.engine.verdicts import Verdicts
 from tocsin.engine.work import Room, Work
 from tocsin.ports.codec import RecordCodec
@@ -64,7 +65,6 @@ class ShardEngine:
         self._limits = limits if suspicion.portion == 1 else limits.portion(suspicion.portion)
         self._one_by_one = suspicion.portion == 0
         self._culprits = culprits = suspicion.culprits
-        self._wheel = TimeWheel()
         self._outbox = Outbox()
         self._stored_upto = state.successors_upto
         """The successors of rows at or before it are in the store, and voids of such rows may be forgotten."""
@@ -79,16 +79,23 @@ class ShardEngine:
         self._held = HeldEntries(state)
         self._filing = Filing(state, self._outbox, self._held, self._work, codec)
         self._rebuild = IndexRebuild(state, self._work, self._outbox, self._filing, codec)
-        job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, codec)
+        self._successors = Successors(state, codec)
+        catch_ups = CatchUps(self._work, self._dispatches, self._successors, codec, limits.catch_up)
+        pauses = Pauses(self._filing, self._dispatches, self._successors, catch_ups)
+        job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, pauses, codec)
         self.commands = CommandDesk(
             state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking, culprits
         )
+        catch_ups.stand_behind(self.commands.parking)
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec, culprits)
         self._set_asides = SetAsides(state.shard, self._dispatches, self._reports, codec, culprits)
+        self._firing = FiringDesk(
+            state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,
+            self._set_asides,
+        )  # fmt: skip
         self._verdicts = Verdicts(self._actives, self._reports, round(limits.outlived_after_s * SECOND))
-        self._successors = Successors(state, codec)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
-        self._derived: list[Entry] = []
+        self._derived: dict[EntryKey, Entry] = {}
         self._swept_at: Micros = 0
         self._last_delta_at: Micros = 0
         """0: the first step always makes a turn, which records the new owner before anything else happens."""
@@ -111,7 +118,7 @@ class ShardEngine:
     def next_wake(self, now: Micros) -> Micros:
         """Return when the shard has something to do if nothing arrives."""
         persist = self._last_delta_at + int(self._limits.cursor_persist_s * SECOND)
-        wakes = [persist, minute_of(now) * MINUTE + MINUTE, self._wheel.next_due(), self._actives.next_wake()]
+        wakes = [persist, minute_of(now) * MINUTE + MINUTE, self._firing.next_due(), self._actives.next_wake()]
         wakes.append(self._work.next_wake())
         return max(now, min(wake for wake in wakes if wake is not None))
 
@@ -191,6 +198,7 @@ class ShardEngine:
         limits = self._limits
         if len(self._outbox) < limits.unwritten_turns_max and self._outbox.bytes < limits.unwritten_bytes_max:
             self.commands.apply(step, limits.commands_max, limits.command_bytes_max)
+        self._work.settle(step)
         if not (self._one_by_one and step.turn):
             self._reports.apply(step, limits.reports_max, limits.report_bytes_max)
         if not (self._one_by_one and step.turn):
@@ -220,7 +228,7 @@ class ShardEngine:
     def _take_completion(self, step: Step, completion: Completion) -> None:
         if isinstance(completion, BucketPage):
             self._derive_again(step, (entry for entry in completion.entries if entry[:3] > self._stored_upto))
-            self._admit(completion.entries)
+            self._firing.admit_rows(step, completion.entries)
             self._passed.read(completion.minute, len(completion.entries), completion.last)
             self._mark.page_read(completion, self._horizon, step.now)
         elif isinstance(completion, JobRead):
@@ -251,106 +259,34 @@ class ShardEngine:
             if (void is None or entry.version >= void.version) and self._dispatches.fault_of(entry) is None:
                 successor = self._successors.derive_again(entry)
                 if successor is not None:
-                    self._derived.append(successor)
+                    self._derived[successor.key] = successor
 
     def _file_derived(self, step: Step) -> None:
         """File what was derived again; it may be in the store already, and is then written once more, the same."""
-        for entry in self._derived:
+        for entry in self._derived.values():
             void = self.state.voids.get(entry.job_id)
             if entry[:3] > self.state.cursor and (void is None or entry.version >= void.version):
                 step.inserts.append(entry)
                 step.turn = True
-        self._derived = []
-
-    def _admit(self, entries: Iterable[Entry]) -> None:
-        """Put entries into the wheel, but for what is decided already: the store keeps fired rows for a while."""
-        cursor = self.state.cursor
-        self._wheel.add(entry for entry in entries if entry[:3] > cursor)
+        self._derived = {}
 
     def _look_ahead(self, step: Step) -> None:
         """Begin the reads of coming minutes; what the store may not have yet comes from the outbox and this step."""
-        self._admit(entry for entry in step.inserts if self._horizon.has_begun(minute_of(entry.run_at)))
+        self._firing.admit(entry for entry in step.inserts if self._horizon.has_begun(minute_of(entry.run_at)))
         step.bucket_reads = self._horizon.begin(step.now)
         self._mark.reads_begin(step.bucket_reads)
         for minute in step.bucket_reads:
-            self._admit(self._outbox.unacknowledged_inserts(minute))
-            self._admit(entry for entry in step.inserts if minute_of(entry.run_at) == minute)
+            self._firing.admit(self._outbox.unacknowledged_inserts(minute))
+            self._firing.admit(entry for entry in step.inserts if minute_of(entry.run_at) == minute)
 
     def _fire(self, step: Step) -> None:
-        """Dispatch what is due, in order, and move the cursor past it; never past what is loaded."""
-        state, limits = self.state, self._limits
-        before = state.cursor
+        """Dispatch what waited long enough, and what is due; never past what is loaded."""
+        limits = self._limits
         # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
         upto = min(step.now - step.now % MILLISECOND, self._horizon.loaded_upto - 1)
         stamp = self._codec.stamp(1, step.number, 0)
-        count = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max)
-        room = limits.fire_bytes_max
-        for entry in self.commands.parking.released(step, limits.fires_max - count):
-            room -= self._fire_one(step, entry, stamp, before)
-            count += 1
-        last: Place | None = None
-        while count < limits.fires_max and room > 0:
-            # Successors come at least a second later, so within a second the order is complete.
-            due = self._wheel.drain_second(upto, limits.fires_max - count)
-            if not due:
-                break
-            for done, entry in enumerate(due):
-                if room <= 0 and entry[:3] != last:
-                    self._wheel.add(due[done:])
-                    break
-                room -= self._fire_one(step, entry, stamp, before)
-                last = Place(*entry[:3])
-                count += 1
-                if (following := self._wheel.next_place()) is not None and following < last:
-                    # A successor of something that was filed late stands among what is still to come.
-                    self._wheel.add(due[done + 1 :])
-                    break
-        next_due = self._wheel.next_due()
-        if next_due is None or next_due > upto:
-            state.cursor = max(state.cursor, Place.before(upto + 1))
-        elif last is not None:
-            state.cursor = max(state.cursor, last)
-
-    def _fire_one(self, step: Step, entry: Entry, stamp: bytes, before: Place) -> int:
-        """Dispatch or skip one due entry, and file what follows it; return the size of what was dispatched."""
-        void = self.state.voids.get(entry.job_id)
-        if void is not None and entry.version < void.version:
-            return 0
-        if self.commands.parking.has(entry.job_id):
-            self._held.hold(step, entry)
-            return 0
-        step.at_hand = Suspect(ENTRY, entry)
-        if self._set_asides.refuses(step, entry):
-            return 0
-        fault = self._dispatches.fault_of(entry)
-        if fault is not None:
-            self._dispatches.set_aside(step, entry, fault)
-            return 0
-        size = 0
-        if self._dispatches.admits(entry.execution_id, plan_of(entry.plan).overlap):
-            size = self._dispatches.fire(
-                step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution
-            )
-            step.tally.lateness.append(step.now - entry.run_at)
-            step.turn = True
-        else:
-            self._dispatches.skip(step, entry.execution, stamp, "overlap")
-        if entry.plan:
-            self._follow(step, entry, stamp, before)
-        return size
-
-    def _follow(self, step: Step, entry: Entry, stamp: bytes, before: Place) -> None:
-        following = self._successors.follow(entry, step.now, before)
-        if following.name is not None:
-            self.state.named[entry.job_id] = following.name
-            step.named.append(following.name)
-        if following.skipped is not None:
-            first, upto, count = following.skipped
-            self._dispatches.skip_range(step, entry, stamp, first, upto, count)
-        if following.entry is not None:
-            step.inserts.append(following.entry)
-            if self._horizon.has_begun(minute_of(following.entry.run_at)):
-                self._wheel.add([following.entry])
+        released = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max)
+        self._firing.fire(step, stamp, upto, limits.fires_max - released, limits.fire_bytes_max)
 
     def _go_on(self, step: Step) -> None:
         """Give work items their share, after what is due in time."""
@@ -360,7 +296,7 @@ class ShardEngine:
             self._rebuild.acknowledged()
         before = len(step.inserts)
         self._work.go_on(step, Room(self._limits.work_portions_max, self._limits.work_bytes_max))
-        self._admit(e for e in step.inserts[before:] if self._horizon.has_begun(minute_of(e.run_at)))
+        self._firing.admit(e for e in step.inserts[before:] if self._horizon.has_begun(minute_of(e.run_at)))
 
     def _watermarks(self, step: Step) -> None:
         """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""

@@ -1,9 +1,9 @@
-"""What follows a fired occurrence: the next row of its job, and what was missed in between.
+"""What follows a fired occurrence: the next row of its job, and what becomes of what was missed in between.
 
-A successor is the first occurrence past the cursor. If the one that fired was late beyond its job's patience, all that
-was missed is run by it, and its successor is the first after ``now``; since ``now`` does not come again, that choice
-is kept by name until the schedule alone gives the same answer. After a takeover, successors that may be missing are
-derived again: from the rows that fired, by the same rules.
+A successor is the first occurrence past the cursor. If the one at hand is late beyond its job's patience, its policy of
+catching up decides about it and all that was missed since, and its successor is the first after ``now`` (or after the
+grace before it); since ``now`` does not come again, that choice is kept by name until the schedule alone gives the same
+answer. After a takeover, successors that may be missing are derived again: from the rows that fired, by the same rules.
 """
 
 from __future__ import annotations
@@ -11,31 +11,45 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tocsin.domain import ids
+from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.entries import Entry, Place
-from tocsin.domain.firing import FiringPlan, plan_of
+from tocsin.domain.firing import FiringPlan, Passed, plan_of
 from tocsin.domain.instants import Micros
+from tocsin.domain.recurrence import EveryPlan, Recurrence
 from tocsin.domain.shard_records import NamedSuccessor
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import ExecutionCodec
 
-MISSED_COUNTED_MAX: Final = 10_000
-"""Missed occurrences are counted up to so many; the event's range says how far they reach."""
-STEPS_MAX: Final = 1_000_000
-"""No chain of occurrences between two watermarks is longer; a schedule has at most one a second."""
+COUNTED_MAX: Final = 10_000
+"""Where counting what was missed means walking, it ends there; the range is exact all the same."""
+COUNTED_IN_A_STEP_MAX: Final = 50_000
+"""Of all jobs together, in one step; jobs that share a schedule share the count."""
+COUNTED_WHEN_USED_UP: Final = 10
+
+
+class Skipped(NamedTuple):
+    """A range that is not run, and why."""
+
+    passed: Passed
+    reason: SkipReason
 
 
 class Following(NamedTuple):
-    """What follows an occurrence.
+    """What becomes of an occurrence, and what follows it.
 
     Attributes:
         entry: the successor's row; None where the schedule has ended.
         name: the choice that must be kept, where ``now`` made it.
-        skipped: the first and last nominal time, and the number, of what is not run; None where nothing is.
+        skipped: what is not run; it may begin with the occurrence at hand.
+        runs: the occurrence at hand is to run now.
+        backlog_upto: it does not run now, but it and all that was missed up to here are caught up with.
     """
 
     entry: Entry | None
     name: NamedSuccessor | None = None
-    skipped: tuple[Micros, Micros, int] | None = None
+    skipped: Skipped | None = None
+    runs: bool = True
+    backlog_upto: Micros | None = None
 
 
 class Successors:
@@ -44,49 +58,77 @@ class Successors:
     def __init__(self, state: ShardState, codec: ExecutionCodec) -> None:
         self._state = state
         self._codec = codec
+        self._counted_at: Micros = 0
+        self._counts: dict[tuple[Recurrence | None, Micros, Micros, Micros, Micros], Passed | None] = {}
+        self._counting_left = COUNTED_IN_A_STEP_MAX
 
     def follow(self, entry: Entry, now: Micros, cursor: Place) -> Following:
-        """Return what follows an occurrence that is decided now.
+        """Return what becomes of an occurrence that is decided now, and what follows it.
 
         Args:
-            entry: its row, of a recurring job.
+            entry: its row, with a plan.
             now: the step's.
             cursor: the one before this turn's fires.
         """
         plan = plan_of(entry.plan)
-        if now - entry.scheduled_for > plan.misfire_after:
-            scheduled_for = plan.next_after(max(now, cursor.run_at))
-            name = NamedSuccessor(entry.job_id, entry.version, entry.scheduled_for, scheduled_for, now)
-            skipped = _range(plan, entry.scheduled_for, scheduled_for, now)
-            return Following(self._row(entry, scheduled_for), name, skipped)
-        scheduled_for = plan.next_after(entry.scheduled_for)
-        first = scheduled_for
-        while scheduled_for is not None and Place(scheduled_for, entry.job_id, scheduled_for) <= cursor:
-            scheduled_for = plan.next_after(max(scheduled_for, cursor.run_at - 1))
+        if plan.is_missed(entry.scheduled_for, now):
+            return self._after_a_miss(entry, plan, now, cursor)
+        first = plan.next_after(entry.scheduled_for)
+        following = _past(plan, entry, first, cursor)
         skipped = None
-        if first is not None and first != scheduled_for:
-            skipped = _range(plan, entry.scheduled_for, scheduled_for, cursor.run_at)
-        return Following(self._row(entry, scheduled_for), None, skipped)
+        if first != following:
+            passed = self.passed(plan, entry.scheduled_for, _end(following, cursor.run_at), now)
+            skipped = None if passed is None else Skipped(passed, SkipReason.MISSED)
+        return Following(self.row(entry, following), None, skipped)
+
+    def passed(self, plan: FiringPlan, after: Micros, upto: Micros, now: Micros) -> Passed | None:
+        """Return the range of occurrences after one instant and up to another, counted within this step's bound."""
+        if self._counted_at != now:
+            self._counted_at, self._counting_left = now, COUNTED_IN_A_STEP_MAX
+            self._counts.clear()
+        after = max(after, plan.start_at - 1)
+        key = (plan.recurrence, plan.offset, plan.end_at, after, upto)
+        if key not in self._counts:
+            limit = COUNTED_MAX if self._counting_left > 0 else COUNTED_WHEN_USED_UP
+            self._counts[key] = passed = plan.passed(after, upto, limit)
+            walked = passed is not None and not isinstance(plan.recurrence, EveryPlan)
+            self._counting_left -= passed.size if passed is not None and walked else 1
+        return self._counts[key]
 
     def derive_again(self, entry: Entry) -> Entry | None:
         """Return the present row of a job, given one at or before the cursor; None where it has none."""
         cursor, plan = self._state.cursor, plan_of(entry.plan)
-        scheduled_for: Micros | None = entry.scheduled_for
-        for _ in range(STEPS_MAX):
-            if scheduled_for is None:
-                return None
-            scheduled_for = self._after(entry, plan, scheduled_for)
-            if scheduled_for is not None and Place(scheduled_for, entry.job_id, scheduled_for) > cursor:
-                return self._row(entry, scheduled_for)
-        raise AssertionError("a schedule has at most one occurrence a second")
-
-    def _after(self, entry: Entry, plan: FiringPlan, scheduled_for: Micros) -> Micros | None:
+        after: Micros = entry.scheduled_for
         name = self._state.named.get(entry.job_id)
-        if name is not None and name.version == entry.version and name.after >= scheduled_for:
-            return name.scheduled_for
-        return plan.next_after(scheduled_for)
+        if name is not None and name.version == entry.version and name.after >= after:
+            if name.scheduled_for is None:
+                return None
+            after = name.scheduled_for
+            if Place(after, entry.job_id, after) > cursor:
+                return self.row(entry, after)
+        # All that is between is decided: whoever fired it went through it, so the way need not be walked again.
+        return self.row(entry, _past(plan, entry, plan.next_after(max(after, cursor.run_at - 1)), cursor))
 
-    def _row(self, entry: Entry, scheduled_for: Micros | None) -> Entry | None:
+    def _after_a_miss(self, entry: Entry, plan: FiringPlan, now: Micros, cursor: Place) -> Following:
+        """Let the policy of catching up decide about a missed occurrence, and all of the past behind it."""
+        runs = plan.catch_up is not CatchUp.SKIP
+        if plan.recurrence is None:
+            one = None if runs else Skipped(with_first(entry.scheduled_for, None), SkipReason.LATE)
+            return Following(None, skipped=one, runs=runs)
+        oldest = now if plan.grace is None else now - plan.grace - 1
+        first = plan.next_after(max(oldest, cursor.run_at - 1, entry.scheduled_for))
+        following = _past(plan, entry, first, cursor)
+        name = NamedSuccessor(entry.job_id, entry.version, entry.scheduled_for, following, now)
+        row, end = self.row(entry, following), _end(following, max(now, cursor.run_at))
+        if plan.catch_up is CatchUp.FIRE_ALL:
+            return Following(row, name, runs=False, backlog_upto=end)
+        reason = SkipReason.MISSED if runs else SkipReason.LATE
+        passed = self.passed(plan, entry.scheduled_for, end, now)
+        if not runs:
+            passed = with_first(entry.scheduled_for, passed)
+        return Following(row, name, None if passed is None else Skipped(passed, reason), runs)
+
+    def row(self, entry: Entry, scheduled_for: Micros | None) -> Entry | None:
         """Return another row of the same job and version: the same execution under another head."""
         if scheduled_for is None:
             return None
@@ -102,10 +144,20 @@ class Successors:
         )
 
 
-def _range(
-    plan: FiringPlan, after: Micros, successor: Micros | None, upto: Micros
-) -> tuple[Micros, Micros, int] | None:
-    """Return the occurrences after one that ran and before its successor, up to an instant."""
-    end = upto if successor is None else min(upto, successor - 1)
-    missed = plan.missed(after, end, MISSED_COUNTED_MAX)
-    return (missed[0], missed[-1], len(missed)) if missed else None
+def with_first(first: Micros, passed: Passed | None) -> Passed:
+    """Return a range that begins with one occurrence, and goes on with the range behind it, if there is one."""
+    if passed is None:
+        return Passed(first, first, 1, True)
+    return passed._replace(first=first, size=passed.size + 1)
+
+
+def _past(plan: FiringPlan, entry: Entry, scheduled_for: Micros | None, cursor: Place) -> Micros | None:
+    """Return the first occurrence of a job, from one of its on, whose row would stand past a cursor."""
+    while scheduled_for is not None and Place(scheduled_for, entry.job_id, scheduled_for) <= cursor:
+        scheduled_for = plan.next_after(max(scheduled_for, cursor.run_at - 1))
+    return scheduled_for
+
+
+def _end(following: Micros | None, upto: Micros) -> Micros:
+    """Return the end of what has passed before a successor."""
+    return upto if following is None else min(upto, following - 1)

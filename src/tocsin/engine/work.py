@@ -219,7 +219,13 @@ class Work:
         self._timer_of.pop(item_id, None)
         if item is None or item.job_id is None:
             return
+        self.wake(end_of_work(item.job_id))
         ids = self._by_job.get(item.job_id, {})
         ids.pop(item_id, None)
         if not ids:
             self._by_job.pop(item.job_id, None)
+
+
+def end_of_work(job_id: str | None) -> str:
+    """Return the word that is said when an item of a job has ended, for those behind it."""
+    return f"end of work for {job_id}"

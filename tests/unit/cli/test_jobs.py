@@ -178,7 +178,7 @@ def test_runs_are_listed_and_read_with_what_there_is_to_say(terminal: Terminal) 
         state="SKIPPED",
         reason="running",
         skipped_upto=skipped.scheduled_for,
-        skipped_count=1,
+        skipped_count=3,
         result=None,
     )
     error = AttemptError("timeout", "no answer within 30 s")
@@ -188,7 +188,7 @@ def test_runs_are_listed_and_read_with_what_there_is_to_say(terminal: Terminal) 
     assert len(lines) == 4
     assert "DEAD" in lines[1]
     assert "timeout: no answer within 30 s; given up (attempts_used_up)" in lines[1]
-    assert "running, 1 times up to 2026-10-10T12:02:00Z" in lines[2]
+    assert "running, 3 times up to 2026-10-10T12:02:00Z" in lines[2]
     assert "0.790 s" in lines[3]
     assert "200 OK" in lines[3]
     out = terminal.run("runs", "get", lost.execution_id).stdout

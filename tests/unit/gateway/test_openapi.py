@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.unit.gateway.house import MINIMAL, House, visit
-from tocsin.domain import definitions, policies, schedules, targets
+from tocsin.domain import catch_up, definitions, policies, schedules, targets
 from tocsin.domain.errors import InvalidInput
 from tocsin.roles.gateway import later, models
 from tocsin.roles.gateway.app import routed_app
@@ -138,7 +138,11 @@ def test_the_documented_job_has_the_fields_of_the_validation() -> None:
     assert get_args(fields["concurrency"].annotation) == tuple(
         map(str, (policies.Overlap.SKIP, policies.Overlap.ALLOW))
     )
-    assert fields["misfire_after_s"].default == policies.MISFIRE_AFTER_S_DEFAULT
+    default = catch_up.CatchUpPolicy()
+    assert fields["misfire_after_s"].default == default.misfire_after_s
+    assert fields["max_catch_up"].default == default.max_catch_up
+    assert get_args(fields["catch_up"].annotation) == tuple(map(str, catch_up.CatchUp))
+    assert get_args(get_args(fields["on_resume"].annotation)[0]) == tuple(map(str, catch_up.OnResume))
 
 
 def test_answers_have_the_documented_fields() -> None:

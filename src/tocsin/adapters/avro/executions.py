@@ -170,6 +170,7 @@ class AvroExecutionCodec:
                 "retry_at": event.retry_at,
                 "skipped_upto": event.skipped_upto,
                 "skipped_count": event.skipped_count,
+                "skipped_more": event.skipped_more,
             },
         )
 

@@ -46,3 +46,9 @@ class EveryPlan:
     def between(self, after: Micros, upto: Micros, limit: int) -> list[Micros]:
         """Return the occurrences after ``after`` and up to and including ``upto``, oldest first, at most ``limit``."""
         return occurrences_between(self, after, upto, limit)
+
+    def count_between(self, after: Micros, upto: Micros, limit: int) -> tuple[int, bool]:
+        """Count the occurrences after ``after`` and up to and including ``upto``; that needs no walk, and no limit."""
+        first, last = self.next_after(after), self.previous_before(upto + 1)
+        count = 0 if first is None or last is None or last < first else (last - first) // self.every_us + 1
+        return count, True

@@ -19,6 +19,9 @@ class Recurrence(Protocol):
     def between(self, after: Micros, upto: Micros, limit: int) -> list[Micros]:
         """Return the occurrences after ``after`` and up to and including ``upto``, oldest first, at most ``limit``."""
 
+    def count_between(self, after: Micros, upto: Micros, limit: int) -> tuple[int, bool]:
+        """Count what ``between`` would return, up to about ``limit``, and tell whether that is all."""
+
 
 def occurrences_between(schedule: Recurrence, after: Micros, upto: Micros, limit: int) -> list[Micros]:
     """Walk a schedule forward; see ``Recurrence.between``."""

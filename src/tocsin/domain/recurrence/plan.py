@@ -114,6 +114,15 @@ class CronPlan:
         """Return the occurrences after ``after`` and up to and including ``upto``, oldest first, at most ``limit``."""
         return occurrences_between(self, after, upto, limit)
 
+    def count_between(self, after: Micros, upto: Micros, limit: int) -> tuple[int, bool]:
+        """Count the occurrences after ``after`` and up to and including ``upto``, at most ``limit`` of them.
+
+        Returns:
+            The count, and whether it is of all.
+        """
+        found = len(occurrences_between(self, after, upto, limit + 1))
+        return min(found, limit), found <= limit
+
     def _next(self, instant: Micros) -> Micros | None:
         if instant >= LATEST:
             return None

@@ -76,7 +76,7 @@ async def pause_job(request: Request, job_id: str) -> Json:
 
 @router.post("/v1/jobs/{job_id}:resume", response_model=None, **doc.RESUME_JOB)
 async def resume_job(request: Request, job_id: str) -> Json:
-    """Resume a paused job: what fell into the pause is skipped; a one-off whose time has passed fires now."""
+    """Resume a paused job. What fell into the pause is as ``on_resume`` says: skipped, but a one-off fires late."""
     parts = parts_of(request)
     reader = verb_fields(await _verb(request), (), LATER_OF_RESUME)
     if reader.faults:

@@ -108,6 +108,10 @@ class RetryModel(BaseModel):
     jitter: Literal["full", "none"] = Field("full", description="full: a delay is drawn evenly from 0 to its bound")
 
 
+CatchUpMode = Literal["fire_once", "skip", "fire_all"]
+OnResumeMode = Literal["skip", "catch_up"]
+
+
 class JobRequest(BaseModel):
     """A job to create, or what a job is to be from now on. Unknown fields are refused."""
 
@@ -131,8 +135,18 @@ class JobRequest(BaseModel):
     concurrency: Literal["skip_if_running", "allow"] = Field(
         "skip_if_running", description="when the job is due while an execution of it is active"
     )
-    catch_up: Literal["fire_once"] = Field("fire_once", description="one late run for all that was missed")
+    catch_up: CatchUpMode = Field(
+        "fire_once",
+        description="of what was missed: one late run for all, none, or each (oldest first, at a bounded rate)",
+    )
     misfire_after_s: float = Field(60.0, ge=0, le=86_400, description="later than this, an occurrence is missed")
+    grace_s: float | None = Field(
+        None, ge=0, le=31_622_400, description="with skip: what is not later than this still runs"
+    )
+    max_catch_up: int = Field(100, ge=1, le=10_000, description="with fire_all: so many are run at most")
+    on_resume: OnResumeMode | None = Field(
+        None, description="of what passed in a pause; none: skipped, but a one-off fires late"
+    )
     labels: dict[str, Annotated[str, Field(min_length=1, max_length=LABEL_CHARS_MAX)]] | None = Field(
         None, max_length=LABELS_MAX
     )
@@ -152,7 +166,11 @@ class JobModel(BaseModel):
     target: HttpTargetModel | MessageTargetModel
     retry: RetryModel | None
     concurrency: Literal["skip_if_running", "allow"]
+    catch_up: CatchUpMode
     misfire_after_s: float
+    grace_s: float | None
+    max_catch_up: int | None = Field(description="null unless catch_up is fire_all")
+    on_resume: OnResumeMode | None
     idempotency_key: str | None
     labels: dict[str, str] | None = None
     metadata: Any = None
@@ -265,7 +283,7 @@ class RunModel(BaseModel):
     decided_at: Time | None
     retry_at: Time | None = Field(description="of RETRY_SCHEDULED: when the next attempt is due")
     skipped_upto: Time | None = Field(description="of SKIPPED: the last of the nominal times from scheduled_for on")
-    skipped_count: int | None = Field(description="of SKIPPED: how many they are")
+    skipped_count: int | None = Field(description="of SKIPPED: how many they are; result says where more")
     lateness_ms: float | None = Field(description="published after it was due, in milliseconds")
     worker_id: str | None
     redelivered: bool

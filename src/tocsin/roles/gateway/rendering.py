@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tocsin.domain.catch_up import CatchUp, CatchUpPolicy
 from tocsin.domain.coming import format_in_zone, next_run_at, zone_of
 from tocsin.domain.definitions import to_mapping
 from tocsin.domain.errors import Fault
@@ -34,12 +35,22 @@ def job_json(job: Job, now: Micros) -> dict[str, Any]:
         "target": defined["target"],
         "retry": defined.get("retry"),
         "concurrency": str(job.definition.overlap),
-        "misfire_after_s": job.definition.misfire_after_s,
+        **_catch_up_json(job.definition.catch_up),
         "idempotency_key": job.definition.idempotency_key,
         **{name: defined[name] for name in ("labels", "metadata") if name in defined},
         "created_at": format_rfc3339(job.created_at),
         "updated_at": format_rfc3339(job.updated_at),
         "next_run_at": None if at is None else format_in_zone(at, zone_of(job.definition)),
+    }
+
+
+def _catch_up_json(policy: CatchUpPolicy) -> dict[str, Any]:
+    return {
+        "catch_up": str(policy.mode),
+        "misfire_after_s": policy.misfire_after_s,
+        "grace_s": policy.grace_s,
+        "max_catch_up": policy.max_catch_up if policy.mode is CatchUp.FIRE_ALL else None,
+        "on_resume": None if policy.on_resume is None else str(policy.on_resume),
     }
 
 

@@ -1,0 +1,165 @@
+"""Fires what is due, in order: each occurrence is dispatched, skipped, or put among what is caught up with.
+
+Rows of the store are looked at as they are admitted; what was filed here is known to be sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tocsin.domain.catch_up import SkipReason
+from tocsin.domain.entries import Entry, EntryKey, Place
+from tocsin.domain.firing import plan_of
+from tocsin.domain.instants import Micros, minute_of
+from tocsin.engine.catch_up import CatchUps, Missed
+from tocsin.engine.dispatch_desk import DispatchDesk
+from tocsin.engine.effects import Step
+from tocsin.engine.held import HeldEntries
+from tocsin.engine.horizon import Horizon
+from tocsin.engine.parking import Parking
+from tocsin.engine.set_asides import SetAsides
+from tocsin.engine.shard_state import ShardState
+from tocsin.engine.successors import Following, Successors
+from tocsin.engine.suspects import ENTRY, Suspect
+from tocsin.engine.time_wheel import TimeWheel
+
+
+class FiringDesk:
+    """What is to come of one shard, and the firing of it."""
+
+    def __init__(
+        self,
+        state: ShardState,
+        dispatches: DispatchDesk,
+        successors: Successors,
+        catch_ups: CatchUps,
+        horizon: Horizon,
+        held: HeldEntries,
+        parking: Parking,
+        set_asides: SetAsides,
+    ) -> None:
+        self._state = state
+        self._dispatches = dispatches
+        self._successors = successors
+        self._catch_ups = catch_ups
+        self._horizon = horizon
+        self._held = held
+        self._parking = parking
+        self._set_asides = set_asides
+        self._wheel = TimeWheel()
+        self._faults: dict[EntryKey, str] = {}
+        """What is wrong with rows in the wheel; they become dead letters when they are due, and decided like others."""
+
+    def next_due(self) -> Micros | None:
+        """Return when the next row is due, or None."""
+        return self._wheel.next_due()
+
+    def admit(self, entries: Iterable[Entry]) -> None:
+        """Put entries into the wheel, but for what is decided already: the store keeps fired rows for a while."""
+        cursor = self._state.cursor
+        self._wheel.add(entry for entry in entries if entry[:3] > cursor)
+
+    def admit_rows(self, step: Step, rows: Iterable[Entry]) -> None:
+        """Put rows of the store into the wheel, and note which of them are damaged."""
+        cursor = self._state.cursor
+        ahead = [row for row in rows if row[:3] > cursor]
+        for row in ahead:
+            if self._set_asides.knows(row):
+                continue  # It is set aside when it is due, and until then not looked at again.
+            step.at_hand = Suspect(ENTRY, row)
+            fault = self._dispatches.fault_of(row)
+            if fault is not None:
+                self._faults[row.key] = fault
+        self._wheel.add(ahead)
+
+    def fire(self, step: Step, stamp: bytes, upto: Micros, count_max: int, bytes_max: int) -> None:
+        """Decide what is due at or before an instant, up to the bounds, and move the cursor past it."""
+        state = self._state
+        before = state.cursor
+        count, room = 0, bytes_max
+        for entry in self._parking.released(step, count_max):
+            if (fault := self._dispatches.fault_of(entry)) is not None:
+                self._faults[entry.key] = fault
+            room -= self._decide(step, entry, stamp, before)
+            count += 1
+        last: Place | None = None
+        while count < count_max and room > 0:
+            # Successors come at least a second later, so within a second the order is complete.
+            due = self._wheel.drain_second(upto, count_max - count)
+            if not due:
+                break
+            for done, entry in enumerate(due):
+                if room <= 0 and entry[:3] != last:
+                    self._wheel.add(due[done:])
+                    break
+                room -= self._decide(step, entry, stamp, before)
+                last = Place(*entry[:3])
+                count += 1
+                if (following := self._wheel.next_place()) is not None and following < last:
+                    # A successor of something that was filed late stands among what is still to come.
+                    self._wheel.add(due[done + 1 :])
+                    break
+        next_due = self._wheel.next_due()
+        if next_due is None or next_due > upto:
+            state.cursor = max(state.cursor, Place.before(upto + 1))
+        elif last is not None:
+            state.cursor = max(state.cursor, last)
+
+    def _decide(self, step: Step, entry: Entry, stamp: bytes, before: Place) -> int:
+        """Decide one due entry, and file what follows it; return the size of what was dispatched."""
+        void = self._state.voids.get(entry.job_id)
+        if void is not None and entry.version < void.version:
+            return 0
+        if self._parking.has(entry.job_id):
+            self._held.hold(step, entry)
+            return 0
+        step.at_hand = Suspect(ENTRY, entry)
+        if self._set_asides.refuses(step, entry):
+            return 0
+        fault = self._faults.pop(entry.key, None) if self._faults else None
+        fault = fault or self._dispatches.fault_of_lane(entry.lane)
+        if fault is not None:
+            self._dispatches.set_aside(step, entry, fault)
+            return 0
+        if not entry.plan:
+            return self._run(step, entry, stamp)
+        following = self._successors.follow(entry, step.now, before)
+        size = 0
+        if following.backlog_upto is not None:
+            size = self._fall_behind(step, entry, stamp, following.backlog_upto)
+        elif following.runs:
+            size = self._run(step, entry, stamp)
+        self._file(step, entry, following)
+        return size
+
+    def _run(self, step: Step, entry: Entry, stamp: bytes) -> int:
+        """Dispatch an entry, or skip it where its job may not run now; return the size of what was dispatched."""
+        if not self._dispatches.admits(entry.execution_id, plan_of(entry.plan).overlap):
+            self._dispatches.skip(step, entry.execution, stamp, SkipReason.OVERLAP)
+            return 0
+        step.tally.lateness.append(step.now - entry.run_at)
+        step.turn = True
+        return self._dispatches.fire(
+            step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution
+        )
+
+    def _fall_behind(self, step: Step, entry: Entry, stamp: bytes, upto: Micros) -> int:
+        """Put a missed entry, and what was missed since, among what is caught up with; a lone one may run at once."""
+        plan = plan_of(entry.plan)
+        following = plan.next_after(entry.scheduled_for)
+        alone = following is None or following > upto
+        if alone and self._catch_ups.is_up_to_date(entry) and self._dispatches.admits(entry.execution_id, plan.overlap):
+            return self._run(step, entry, stamp)
+        self._catch_ups.begin(step, Missed(entry, upto, plan.max_catch_up, SkipReason.MAX_CATCH_UP))
+        return 0
+
+    def _file(self, step: Step, entry: Entry, following: Following) -> None:
+        if following.name is not None:
+            self._state.named[entry.job_id] = following.name
+            step.named.append(following.name)
+        if following.skipped is not None:
+            self._dispatches.skip_range(step, entry.execution, *following.skipped)
+        if following.entry is not None:
+            step.inserts.append(following.entry)
+            if self._horizon.has_begun(minute_of(following.entry.run_at)):
+                self._wheel.add([following.entry])
