@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tests.simulation.broker import Violation
 from tests.simulation.ends import Ends
 from tocsin.domain import ids
+from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.commands import Command, CommandOutcome, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import Place
@@ -26,6 +27,21 @@ from tocsin.domain.sharding import shard_of
 
 EPOCH = 1
 SHARDS = 2
+
+
+CLOCKS_APART = 10 * SECOND
+"""More than any owner's clock is behind the broker's."""
+TOLD_BY_COMMANDS = (SkipReason.PAUSED, SkipReason.UPDATED, SkipReason.DELETED)
+
+
+def times_of(plan: FiringPlan, after: Micros, upto: Micros) -> list[Micros]:
+    """Return the occurrences after one instant, up to and including another, by walking."""
+    times: list[Micros] = []
+    at = plan.next_after(after)
+    while at is not None and at <= upto:
+        times.append(at)
+        at = plan.next_after(at)
+    return times
 
 
 class Asked(NamedTuple):
@@ -109,7 +125,7 @@ class Known:
         """Owe what is past the cursor and after the command at hand."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))
         self.late = set()
-        self.maybe = set(self.plan.missed(self.base.run_at - 1, cursors.after.run_at, 100_000))
+        self.maybe = set(times_of(self.plan, self.base.run_at - 1, cursors.after.run_at))
 
     def next_owed(self, cursor: Place) -> Micros | None:
         """Return the nominal time of the one row past the cursor, where there is one."""
@@ -230,7 +246,7 @@ class Jobs:
         else:
             job.base = job.done = Place.before(asked.at + 1)
             # If the first one is late, those up to the cursor are decided with it, whenever that is.
-            job.late = set(plan.missed(asked.at, cursors.after.run_at, 100_000))
+            job.late = set(times_of(plan, asked.at, cursors.after.run_at))
         if former is not None:
             self._of[asked.shard].remove(former)
         self.known[job_id] = job
@@ -264,7 +280,7 @@ class Jobs:
             job.once = None
         job.version = version
         job.define(definition)
-        if not one_off:
+        if not one_off and not same:
             job.owe_from(asked.at, cursors)
         return OutcomeDetail.UPDATED
 
@@ -290,15 +306,18 @@ class Jobs:
 
     def skipped(self, event: ExecutionEvent, upto: Micros, now: Micros, before: Place, active: bool) -> None:
         """Occurrences were decided not to run."""
-        job = self._of_execution(event.head.execution_id)
         first = event.head.scheduled_for
+        if event.reason in TOLD_BY_COMMANDS:
+            self._taken_back(event, upto, now)
+            return
+        job = self._of_execution(event.head.execution_id)
         if event.reason == "overlap":
             if not active or job.definition.overlap is Overlap.ALLOW:
                 raise Violation(f"{event.head.execution_id} was skipped for an overlap that there was not")
             self._decide(event.head, first, now, before)
             self._note_late(job, first, now)
             return
-        times = [first] if upto == first else [first, *job.plan.missed(first, upto, 100_000)]
+        times = [first] if upto == first else [first, *times_of(job.plan, first, upto)]
         if event.skipped_count not in (None, len(times)):
             raise Violation(f"{event.head.execution_id}: {event.skipped_count} skipped, should be {len(times)}")
         late = self._fired_late.get(job.job_id)
@@ -307,8 +326,28 @@ class Jobs:
         for at in times:
             self._decide(event.head, at, now, before)
 
+    def _taken_back(self, event: ExecutionEvent, upto: Micros, now: Micros) -> None:
+        """A command kept occurrences from running; which of them, depends on the cursor that it met."""
+        name = ids.parse_execution_id(event.head.execution_id)
+        job = self.known.get(name.job_id)
+        if job is None or job.created_version != name.created_version:
+            return
+        if event.reason == SkipReason.PAUSED:
+            now += CLOCKS_APART  # a resume's time is the broker's
+        self._take_back(job, event.head.scheduled_for, now)
+        if event.head.job_version != job.version:
+            return  # the schedule of that version is not known any more
+        for at in times_of(job.plan, event.head.scheduled_for, upto):
+            self._take_back(job, at, now)
+
+    def _take_back(self, job: Known, at: Micros, now: Micros) -> None:
+        if at in job.decided or at > now:
+            raise Violation(f"{job.job_id} at {at} was taken back, but was decided or is to come")
+        job.decided.add(at)
+        job.late.discard(at)
+
     def _note_late(self, job: Known, at: Micros, now: Micros) -> None:
-        self._fired_late[job.job_id] = (now, now - at > job.definition.misfire_after_s * SECOND)
+        self._fired_late[job.job_id] = (now, now - at > job.definition.catch_up.misfire_after_s * SECOND)
 
     def _of_execution(self, execution_id: str) -> Known:
         name = ids.parse_execution_id(execution_id)
@@ -321,7 +360,8 @@ class Jobs:
         job, text = self._of_execution(head.execution_id), f"{head.execution_id} at {at}"
         if job.state != "ACTIVE":
             raise Violation(f"{text} was decided, but the job is {job.state}")
-        if at > now:
+        if at > max(now, before.run_at):
+            # A successor's clock may be behind the cursor that it found; what lies between is told with the rest.
             raise Violation(f"{text} was decided before its time")
         if at in job.decided:
             raise Violation(f"{text} was decided twice")
@@ -331,7 +371,7 @@ class Jobs:
             job.once = None
         elif job.plan.next_after(at - 1) != at or job.place(at) <= job.base:
             raise Violation(f"{text} was decided, but is not owed: {job}")
-        elif job.place(at) <= before and at not in job.late | job.maybe:
+        elif job.place(at) <= before and at not in job.late | job.maybe and not _catches_up(job):
             raise Violation(f"{text} was decided behind the cursor {before}")
         job.decided.add(at)
         job.late.discard(at)
@@ -354,7 +394,7 @@ class Jobs:
             at = job.plan.next_after(job.done.run_at - 1)
             while at is not None and job.place(at) <= cursor:
                 if job.place(at) > job.done and at not in job.decided | job.late | job.maybe:
-                    if job.job_id in parked or job.late:
+                    if job.job_id in parked or job.late or _catches_up(job):
                         job.late.add(at)
                         at = job.plan.next_after(at)
                         continue
@@ -368,3 +408,8 @@ class Jobs:
         active = [job for job in self.known.values() if job.state == "ACTIVE"]
         late = [f"{job.job_id} at {job.once}" for job in active if job.once is not None and job.is_late]
         return late + [f"{job.job_id} at {sorted(job.late)}" for job in active if job.late]
+
+
+def _catches_up(job: Known) -> bool:
+    """Tell whether what a job missed is run behind the cursor, one after another."""
+    return job.definition.catch_up.mode is CatchUp.FIRE_ALL

@@ -19,6 +19,7 @@ from tocsin.domain.shard_records import Phase
 from tocsin.engine import command_reader, restore, shard_engine
 from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.filing import Filing
+from tocsin.engine.firing_desk import FiringDesk
 from tocsin.engine.fleet_watch import FleetWatch
 from tocsin.engine.fresh_ids import FreshIds
 from tocsin.engine.horizon import Horizon
@@ -62,14 +63,28 @@ def _delta_without_changes(real: Any) -> Any:
     return delta_records
 
 
+def _delta_without_work(real: Any) -> Any:
+    def delta_records(codec: Any, state: Any, step: Any, *rest: Any) -> Any:
+        work, step.work = step.work, []
+        records = real(codec, state, step, *rest)
+        step.work = work
+        return records
+
+    return delta_records
+
+
 def _newest_chunks(chunks: list[Any]) -> list[Any]:
     newest = max((chunk.base for chunk in chunks), default=0)
     return sorted((chunk for chunk in chunks if chunk.base == newest), key=lambda chunk: chunk.index)
 
 
 def _admit_by_time(self: Any, entries: Any) -> None:
-    cursor = self.state.cursor
+    cursor = self._state.cursor
     self._wheel.add(entry for entry in entries if entry.run_at > cursor.run_at)
+
+
+def _admit_rows_by_time(self: Any, step: Any, rows: Any) -> None:
+    _admit_by_time(self, rows)
 
 
 def _at_its_time(self: Any, job_id: str, version: int, scheduled_for: int) -> EntryKey:
@@ -81,9 +96,15 @@ def _next_after_command(self: Any, job: Any, command_at: int) -> EntryKey | None
     return None if at is None else self.late_or_on_time(job.job_id, job.version, at)
 
 
-def _after_ignoring_names(self: Any, entry: Entry, plan: Any, scheduled_for: int) -> int | None:
-    found: int | None = plan.next_after(scheduled_for)
-    return found
+def _derive_ignoring_names(real: Any) -> Any:
+    def derive_again(self: Any, entry: Entry) -> Entry | None:
+        named, self._state.named = self._state.named, {}
+        try:
+            return real(self, entry)  # type: ignore[no-any-return]
+        finally:
+            self._state.named = named
+
+    return derive_again
 
 
 def _adopt_nothing(self: Any, snapshots: Any, jobs_end: int) -> StoreWrites:
@@ -141,15 +162,14 @@ class _NothingParked:
 
 
 def _fire_past_parked(real: Any) -> Any:
-    def fire_one(self: Any, *given: Any) -> Any:
-        desk = self._commands
-        parking, desk.parking = desk.parking, _NothingParked(desk.parking)
+    def decide(self: Any, *given: Any) -> Any:
+        parking, self._parking = self._parking, _NothingParked(self._parking)
         try:
             return real(self, *given)
         finally:
-            desk.parking = parking
+            self._parking = parking
 
-    return fire_one
+    return decide
 
 
 def _judge_at_once(self: Any, seen: int) -> int:
@@ -316,13 +336,17 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         _wrapped(shard_engine, "delta_records", _delta_without_changes)
     ],
     "T2 a snapshot counts without its last chunk": lambda: [(restore, "_newest_complete", _newest_chunks)],
-    "T5 the cursor is a time": lambda: [(ShardEngine, "_admit", _admit_by_time)],
+    "T3 what takes long is not in the delta": lambda: [_wrapped(shard_engine, "delta_records", _delta_without_work)],
+    "T5 the cursor is a time": lambda: [
+        (FiringDesk, "admit", _admit_by_time),
+        (FiringDesk, "admit_rows", _admit_rows_by_time),
+    ],
     "T5 the cursor passes what is not loaded": lambda: [
         (Horizon, "loaded_upto", property(lambda self: self._next * MINUTE))
     ],
     "T6 a late create is filed at its time": lambda: [(Filing, "late_or_on_time", _at_its_time)],
     "T6 an edit may file late": lambda: [(Filing, "next_key", _next_after_command)],
-    "T6 a successor chosen by now is not named": lambda: [(Successors, "_after", _after_ignoring_names)],
+    "T6 a successor chosen by now is not named": lambda: [_wrapped(Successors, "derive_again", _derive_ignoring_names)],
     "T7 nothing is derived again": lambda: [(ShardEngine, "_derive_again", _nothing)],
     "T8 an insert wins over a delete": lambda: [(MemoryTables, "apply", _insert_over_delete)],
     "T9 a snapshot lists only the last row that it replaces": lambda: [(Filing, "replaced_by_next", _only_the_present)],
@@ -341,7 +365,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     ],
     "T14 a job that is not in memory is taken for missing": lambda: [(JobRows, "get", _row_taken_for_missing)],
     "T14 every made id counts as new": lambda: [(FreshIds, "is_new", lambda self, job_id, now: True)],
-    "T14 what is due goes on past parked commands": lambda: [_wrapped(ShardEngine, "_fire_one", _fire_past_parked)],
+    "T14 what is due goes on past parked commands": lambda: [_wrapped(FiringDesk, "_decide", _fire_past_parked)],
     "T15 a misplaced command is decided where it came": lambda: [
         (command_reader, "shard_of", lambda job_id, shards: 0)
     ],

@@ -40,8 +40,9 @@ class Pauses:
         the new version is filed."""
         recurs = self._filing.plan(former).recurrence is not None
         present = self._filing.present_key(former) if recurs and former.state is JobState.ACTIVE else None
-        if present is not None and present.scheduled_for <= at:
-            passed = self._passed(step, former, present.scheduled_for, at)
+        upto = min(at, step.now)  # what our own clock has not come to was still to come
+        if present is not None and present.scheduled_for <= upto:
+            passed = self._passed(step, former, present.scheduled_for, upto)
             self._dispatches.skip_range(step, self._row(former, present.scheduled_for).execution, passed, reason)
 
     def end(self, step: Step, former: Job, job: Job, at: Micros) -> None:
