@@ -138,6 +138,9 @@ class TriggerSettings(BaseModel):
     delta_bytes_max: int = Field(
         512_000, ge=10_000, description="a larger delta is written in parts; also a snapshot's chunk"
     )
+    alerts_per_turn_max: int = Field(
+        20, ge=0, description="alerts of one shard told one by one in one turn; the rest is summed up by kind"
+    )
     cursor_persist_s: float = Field(10.0, gt=0, description="an idle shard writes its cursor this often")
     poll_wait_max_s: float = Field(0.02, gt=0)
     transaction_timeout_s: float = Field(5.0, gt=0)

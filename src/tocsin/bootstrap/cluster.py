@@ -84,7 +84,7 @@ def check_cluster(settings: Settings, connection: Connection) -> tuple[ClusterFa
     facts = ClusterFacts(int(str(recorded["epoch"])), int(str(recorded["shards"])))
     counts = admin.partition_counts()
     _check_counts(names, facts.shards, counts)
-    missing = [topic for topic in (names.outcomes, names.worker_control) if topic not in counts]
+    missing = [topic for topic in (names.outcomes, names.worker_control, names.alerts) if topic not in counts]
     if missing:
         raise Refused(f"topics are missing: {', '.join(missing)}; run `tocsin topics apply`")
     return facts, counts

@@ -12,7 +12,22 @@ from rich.console import Console
 from rich.markup import escape
 
 from tocsin import __version__
-from tocsin.cli import cron, demo, dev, devcluster, fleet, index, job_definitions, jobs, roles, runs, schema, topics, tz
+from tocsin.cli import (
+    alerts,
+    cron,
+    demo,
+    dev,
+    devcluster,
+    fleet,
+    index,
+    job_definitions,
+    jobs,
+    roles,
+    runs,
+    schema,
+    topics,
+    tz,
+)
 from tocsin.cli.exits import EPILOG, REFUSED, USAGE
 from tocsin.cli.settings_errors import told
 from tocsin.cli.shown import plain
@@ -36,6 +51,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(cron.app, name="cron")
 app.add_typer(tz.app, name="tz")
 app.command(epilog=EPILOG)(fleet.fleet)
+app.command(epilog=alerts.EPILOG)(alerts.alerts)
 app.command()(demo.demo)
 app.command()(dev.dev)
 app.command()(roles.gateway)

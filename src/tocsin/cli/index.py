@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tocsin.cli.door import DEV_DIR, DEV_DIR_VARIABLE
-from tocsin.cli.exits import PENDING, UNREACHABLE, Failure, failures_told
+from tocsin.cli.exits import PENDING, Failure, failures_told
 from tocsin.cli.shown import Output, OutputOption, console, print_json, print_rows
-from tocsin.domain.errors import TocsinError, Unavailable
+from tocsin.cli.tools import asked, found_settings
 from tocsin.domain.instants import format_rfc3339
 
 if TYPE_CHECKING:
-    from tocsin.config import Settings
     from tocsin.roles.index_audit import Difference
     from tocsin.roles.rebuild_watch import RebuildWatch
 
@@ -52,8 +48,8 @@ def rebuild(
 
     with failures_told(), _progress() as progress:
         bar = progress.add_task(_LABEL, total=None, jobs=0, shards="0")
-        watch = _asked(
-            lambda: rebuild_index(_settings(), shard or (), _Shown(progress, bar), begin_within_s, wait=wait)
+        watch = asked(
+            lambda: rebuild_index(found_settings(), shard or (), _Shown(progress, bar), begin_within_s, wait=wait)
         )
         if not wait:
             console().print(f"asked the owners of {len(watch.shards)} shards to write the index anew")
@@ -92,7 +88,7 @@ def verify(
     from tocsin.bootstrap.index import verify_index
 
     with failures_told():
-        verdict = _asked(lambda: verify_index(_settings(), shard or (), patience_s))
+        verdict = asked(lambda: verify_index(found_settings(), shard or (), patience_s))
         differences = [_shown(difference) for difference in verdict.differences]
         if output is Output.JSON:
             print_json(
@@ -165,32 +161,3 @@ def _progress() -> Progress:
         console=Console(stderr=True),
         transient=False,
     )
-
-
-def _asked(ask: Any) -> Any:
-    try:
-        return ask()
-    except Unavailable as error:
-        remedy = "set TOCSIN_KAFKA__* and TOCSIN_CASSANDRA__* to where they are, or start `tocsin dev`"
-        raise Failure(UNREACHABLE, str(error), remedy) from error
-    except TocsinError as error:
-        raise Failure(DIFFERENT, str(error)) from error
-
-
-def _settings() -> Settings:
-    """Return the environment's settings; where it says nothing, the addresses of a running development system."""
-    from tocsin.config import Settings
-    from tocsin.devcluster import DevCluster, DevClusterError
-
-    settings = Settings()
-    if {"kafka", "cassandra"} & settings.model_fields_set:
-        return settings
-    try:
-        endpoints = DevCluster(Path(os.environ.get(DEV_DIR_VARIABLE, DEV_DIR))).endpoints()
-    except DevClusterError:
-        return settings
-    if endpoints is not None:
-        settings.kafka.bootstrap_servers = endpoints.kafka_bootstrap
-        settings.cassandra.contact_points = tuple(endpoints.cassandra_contact_points)
-        settings.cassandra.port = endpoints.cassandra_port
-    return settings

@@ -24,6 +24,7 @@ from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.recurrence import TZDATA_VERSION
 from tocsin.domain.sharding import shard_key
 from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, CommandReader, Waiting
+from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.effects import Step
 from tocsin.engine.fresh_ids import FreshIds
 from tocsin.engine.held import HeldEntries
@@ -34,7 +35,7 @@ from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, OUTCOMES, LogRecord, NewRecord
+from tocsin.ports.shard_log import COMMANDS, OUTCOMES, LogRecord, NewRecord
 
 LOOK_AHEAD: Final = 64
 """How many waiting commands are looked at for rows to read beforehand."""
@@ -311,8 +312,7 @@ class CommandDesk:
             _cut(command.job_id),
         )
         key = f"{COMMANDS}/{self._state.shard}/{record.offset}"
-        step.records.append(NewRecord(DEAD_LETTERS, self._state.shard, key, self._codec.encode_dead_letter(letter)))
-        step.tally.dead_letters["record"] = step.tally.dead_letters.get("record", 0) + 1
+        set_aside(step, self._codec, self._state.shard, key, letter)
 
     def _answer(self, step: Step, one: Waiting, answer: Answer) -> None:
         command, order = one.command, one.order

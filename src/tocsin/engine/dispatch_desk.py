@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.entries import Entry
 from tocsin.domain.errors import Undecodable
@@ -20,11 +21,12 @@ from tocsin.domain.policies import Overlap
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.sharding import lane_partition
+from tocsin.engine import dead_letters
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
 from tocsin.engine.suspects import EXECUTION, Suspect
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import DEAD_LETTERS, EVENTS, JOBS, NewRecord, executions
+from tocsin.ports.shard_log import EVENTS, JOBS, NewRecord, executions
 
 DEFAULT_LANE = "default"
 INDEX = "schedule_index"
@@ -35,6 +37,8 @@ LANE_MISSING_PAUSE: Micros = 30 * SECOND
 """How long an execution waits before its missing lane is looked at again."""
 RELEASED_AT_ONCE = 64
 """Executions looked at together when what waited is dispatched again; bodies may be large."""
+ALERTED_SKIPS = frozenset({SkipReason.MISSED, SkipReason.LATE, SkipReason.MAX_CATCH_UP})
+"""Reasons that say that nothing could fire in time; the others are what a job asked for."""
 LANE_OF_TARGET = {"message": "message"}
 """Lanes by the type of the target; all others go to the default lane."""
 
@@ -104,16 +108,12 @@ class DispatchDesk:
             "entry", fault[:1000], step.now, INDEX, self._shard, 0, value,
             entry.tenant_id, entry.job_id, entry.execution_id,
         )  # fmt: skip
-        step.records.append(NewRecord(DEAD_LETTERS, self._shard, entry.job_id, self._codec.encode_dead_letter(letter)))
-        step.tally.dead_letters["entry"] = step.tally.dead_letters.get("entry", 0) + 1
-        step.turn = True
+        dead_letters.set_aside(step, self._codec, self._shard, entry.job_id, letter)
 
     def tell_of_job(self, step: Step, job_id: str, fault: str) -> None:
         """Make a dead letter that names a job whose snapshot cannot be taken over."""
         letter = DeadLetter("record", fault, step.now, JOBS, self._shard, 0, b"", job_id=job_id)
-        step.records.append(NewRecord(DEAD_LETTERS, self._shard, job_id, self._codec.encode_dead_letter(letter)))
-        step.tally.dead_letters["record"] = step.tally.dead_letters.get("record", 0) + 1
-        step.turn = True
+        dead_letters.set_aside(step, self._codec, self._shard, job_id, letter)
 
     def fire(
         self, step: Step, stamp: bytes, tenant_id: str, job_id: str, execution_id: str, lane: str, execution: bytes
@@ -150,6 +150,10 @@ class DispatchDesk:
         step.records.append(NewRecord(EVENTS, self._shard, head.execution_id, record))
         count = event.skipped_count or 0
         step.tally.completed["SKIPPED"] = step.tally.completed.get("SKIPPED", 0) + count
+        if reason in ALERTED_SKIPS:
+            step.alerts.append(
+                Alert(AlertKind.SKIPPED, step.now, head.tenant_id, head.job_id, message=str(reason), count=count)
+            )
         step.turn = True
 
     def skip_range(self, step: Step, execution: bytes, passed: Passed, reason: SkipReason) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tocsin.domain.alerts import Alert
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.errors import EngineFault, StateGap
 from tocsin.domain.instants import Micros
@@ -29,6 +30,7 @@ class Tally:
     stale_reports: int = 0
     redelivered: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
+    alerts: dict[str, int] = field(default_factory=dict)
     reports: int = 0
     forwarded: int = 0
 
@@ -70,6 +72,8 @@ class Step:
     """Work items that were begun or went on; of those with one id the last counts."""
     work_done: list[str] = field(default_factory=list)
     snapshots: list[Job] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+    """What people are told; summed up when the turn is closed."""
     inserts: list[Entry] = field(default_factory=list)
     deletes: list[EntryKey] = field(default_factory=list)
     job_rows: list[JobRow] = field(default_factory=list)
@@ -94,7 +98,7 @@ class Step:
         return (
             self.records, self.jobs, self.dispatched, self.voids, self.snapshots,
             self.inserts, self.deletes, self.job_rows, self.named, self.parked, self.unparked, self.work,
-            self.work_done,
+            self.work_done, self.alerts,
         )  # fmt: skip
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     ATTEMPT_ENDS,
@@ -28,13 +29,13 @@ from tocsin.domain.retries import is_retryable, loss_delay, retry_delay, return_
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX, MessageTarget
 from tocsin.engine.actives import Actives
+from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import (
-    DEAD_LETTERS,
     EVENTS,
     REPORTS,
     SHARD_STATE,
@@ -160,7 +161,7 @@ class ReportDesk:
         letter = DeadLetter(
             "execution", FAULT_OF_TOCSIN, step.now, *place, kept, head.tenant_id, head.job_id, execution_id
         )
-        self._letter(step, letter, head.job_id)
+        set_aside(step, self._codec, self._state.shard, head.job_id, letter)
         return head.tenant_id
 
     def _pass_over(self, step: Step, record: LogRecord, severity: Severity) -> None:
@@ -346,21 +347,22 @@ class ReportDesk:
         step.records.append(NewRecord(EVENTS, self._state.shard, report.head.execution_id, value))
         step.bytes += len(value)
         step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
+        if state is ExecutionState.UNKNOWN:
+            head = report.head
+            message = f"nobody can tell whether it ran: {reason}"
+            step.alerts.append(
+                Alert(AlertKind.UNKNOWN, step.now, head.tenant_id, head.job_id, head.execution_id, message=message)
+            )
 
     def _bury(self, step: Step, report: AttemptReport, active: Active, place: tuple[str, int, int]) -> None:
         """An execution whose attempts are used up goes to the dead letters, whole."""
         head, value = report.head, active.execution[:DEAD_LETTER_BYTES_MAX]
         why = report.error.message if report.error else report.kind
         letter = DeadLetter("execution", why, step.now, *place, value, head.tenant_id, head.job_id, head.execution_id)
-        self._letter(step, letter, head.job_id)
+        set_aside(step, self._codec, self._state.shard, head.job_id, letter)
 
     def _set_aside(self, step: Step, record: LogRecord, why: str) -> None:
         value = (record.value or b"")[:DEAD_LETTER_BYTES_MAX]
         letter = DeadLetter("record", why[:1000], step.now, REPORTS, record.partition, record.offset, value)
-        self._letter(step, letter, f"{REPORTS}/{record.partition}/{record.offset}")
-
-    def _letter(self, step: Step, letter: DeadLetter, key: str) -> None:
-        value = self._codec.encode_dead_letter(letter)
-        step.records.append(NewRecord(DEAD_LETTERS, self._state.shard, key, value))
-        step.bytes += len(value)
-        step.tally.dead_letters[letter.kind] = step.tally.dead_letters.get(letter.kind, 0) + 1
+        key = f"{REPORTS}/{record.partition}/{record.offset}"
+        set_aside(step, self._codec, self._state.shard, key, letter)

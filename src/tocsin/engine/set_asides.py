@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.commands import Command, CommandKind
 from tocsin.domain.entries import Entry
 from tocsin.domain.sharding import shard_key
@@ -81,4 +82,5 @@ class SetAsides:
         command = Command(CommandKind.PAUSE, job_id=job_id, tenant_id=tenant_id, reason=SUSPENDED)
         value = self._codec.encode_command(command)
         step.records.append(NewRecord(COMMANDS, self._shard, shard_key(job_id), value))
+        step.alerts.append(Alert(AlertKind.SUSPENDED, step.now, tenant_id, job_id, message=SUSPENDED))
         step.turn = True

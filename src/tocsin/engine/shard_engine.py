@@ -13,6 +13,7 @@ from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.engine.actives import Actives, job_of
+from tocsin.engine.alerts import alert_records
 from tocsin.engine.arrivals import Arrivals, Backlog
 from tocsin.engine.catch_up import CatchUps
 from tocsin.engine.command_desk import CommandDesk
@@ -329,8 +330,16 @@ class ShardEngine:
                 state.cursor if known else state.successors_upto,
                 self._passed.next,
             )
+        self._tell(step)
         step.records += delta_records(self._codec, state, step, self._limits.delta_bytes_max, self._limits.ring)
         if self._snapshots.due(state):
             self._snapshots.begin(state)
         if self._snapshots.busy:
             step.records += self._snapshots.next_records(state)
+
+    def _tell(self, step: Step) -> None:
+        """Alert people to what the step noted for them."""
+        if step.alerts:
+            step.records += alert_records(self._codec, self.state.shard, step.alerts, self._limits.alerts_max)
+            for alert in step.alerts:
+                step.tally.alerts[alert.kind] = step.tally.alerts.get(alert.kind, 0) + alert.count

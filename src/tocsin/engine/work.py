@@ -20,11 +20,12 @@ from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import WorkItem
+from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import FAULT_OF_TOCSIN, WORK, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import DEAD_LETTERS, SHARD_STATE, NewRecord
+from tocsin.ports.shard_log import SHARD_STATE
 
 AT_ONCE: Final[Micros] = 0
 
@@ -194,9 +195,7 @@ class Work:
             "work", why[:1000], step.now, SHARD_STATE, self._state.shard, 0,
             item.data.encode(errors="replace")[:DEAD_LETTER_BYTES_MAX], job_id=item.job_id,
         )  # fmt: skip
-        record = self._codec.encode_dead_letter(letter)
-        step.records.append(NewRecord(DEAD_LETTERS, self._state.shard, item.job_id or item.id, record))
-        step.tally.dead_letters["work"] = step.tally.dead_letters.get("work", 0) + 1
+        set_aside(step, self._codec, self._state.shard, item.job_id or item.id, letter)
 
     def _take_in(self, item: WorkItem) -> None:
         if item.kind not in self._handlers:

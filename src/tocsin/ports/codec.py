@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.fleet import Cancel, DeadLetter, Heartbeat
@@ -94,7 +95,7 @@ class StateCodec(Protocol):
 
 
 class FleetCodec(Protocol):
-    """Heartbeats, dead letters, and what workers are told."""
+    """Heartbeats, dead letters, alerts, and what workers are told."""
 
     def encode_cancel(self, cancel: Cancel) -> bytes: ...
 
@@ -107,6 +108,10 @@ class FleetCodec(Protocol):
     def encode_dead_letter(self, letter: DeadLetter) -> bytes: ...
 
     def decode_dead_letter(self, value: bytes | None) -> DeadLetter: ...
+
+    def encode_alert(self, alert: Alert) -> bytes: ...
+
+    def decode_alert(self, value: bytes | None) -> Alert: ...
 
 
 class RecordCodec(JobCodec, ExecutionCodec, StateCodec, FleetCodec, Protocol):

@@ -26,6 +26,10 @@ class TriggerMeter(Protocol):
 
     def dead_letters(self, kind: str, count: int) -> None: ...
 
+    def alerted(self, kind: str, count: int) -> None:
+        """People were alerted to so many things of a kind; see ``domain.alerts``."""
+        ...
+
     def cursor_age(self, shard: int, age_s: float) -> None:
         """How far a shard's cursor is behind now."""
         ...

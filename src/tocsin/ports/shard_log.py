@@ -20,6 +20,7 @@ EVENTS = "execution-events"
 SHARD_STATE = "shard-state"
 DEAD_LETTERS = "dead-letters"
 WORKER_CONTROL = "worker-control"
+ALERTS = "alerts"
 
 
 def executions(lane: str) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.avro.executions import zigzag_varint
 from tocsin.adapters.avro.schemas import HEADER_BYTES, record_type
+from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.definitions import parse, to_mapping
 from tocsin.domain.entries import EntryKey, Place
@@ -73,6 +74,8 @@ def test_outcomes_state_and_fleet_come_back_as_they_were() -> None:
     assert CODEC.decode_heartbeat(CODEC.encode_heartbeat(beat)) == beat
     letter = DeadLetter("record", "why", 1, "commands", 0, 5, b"bytes", None, "job", None)
     assert CODEC.decode_dead_letter(CODEC.encode_dead_letter(letter)) == letter
+    alert = Alert("skipped", 1, "t", None, None, 3, "why", 7)
+    assert CODEC.decode_alert(CODEC.encode_alert(alert)) == alert
 
 
 @given(HEADS, st.integers(1, 2**30), NUMBERS, st.integers(0, 2**30))

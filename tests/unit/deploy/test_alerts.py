@@ -108,6 +108,12 @@ STORIES: Final = (
         always(lambda m: m.completed("DEAD", 0)),
     ),
     Story("TocsinDeadLetters", {"kind": "record"}, at(BEGIN, lambda m: m.dead_letters("record", 1))),
+    Story(
+        "TocsinJobsSuspended",
+        {},
+        at(BEGIN, lambda m: m.alerted("suspended", 1)),
+        always(lambda m: m.alerted("skipped", 10)),
+    ),
     Story("TocsinUnreadable", {}, at(BEGIN, lambda m: m.undecodable())),
     Story("TocsinUnreadable", {}, at(BEGIN, lambda m: m.skipped("event"))),
     Story(

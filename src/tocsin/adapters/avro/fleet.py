@@ -1,10 +1,11 @@
-"""Heartbeats, dead letters and what workers are told, as Avro."""
+"""Heartbeats, dead letters, alerts and what workers are told, as Avro."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from tocsin.adapters.avro.schemas import record_type
+from tocsin.domain.alerts import Alert
 from tocsin.domain.fleet import Cancel, DeadLetter, Heartbeat
 
 
@@ -28,3 +29,9 @@ class AvroFleetCodec:
 
     def decode_dead_letter(self, value: bytes | None) -> DeadLetter:
         return DeadLetter(**record_type("DeadLetter").decode(value))
+
+    def encode_alert(self, alert: Alert) -> bytes:
+        return record_type("Alert").encode({**asdict(alert), "kind": str(alert.kind)})
+
+    def decode_alert(self, value: bytes | None) -> Alert:
+        return Alert(**record_type("Alert").decode(value))

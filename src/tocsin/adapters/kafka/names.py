@@ -47,6 +47,10 @@ class TopicNames:
     def worker_control(self) -> str:
         return f"{self.prefix}worker-control"
 
+    @property
+    def alerts(self) -> str:
+        return f"{self.prefix}alerts"
+
     def executions(self, lane: str) -> str:
         return f"{self.prefix}executions.{lane}"
 
@@ -59,4 +63,4 @@ class TopicNames:
         if topic.startswith(("__", self.executions(""))) or (self.prefix and topic.startswith(self.prefix)):
             return True
         sharded = (self.commands, self.reports, self.jobs, self.events, self.shard_state, self.dead_letters)
-        return topic in (*sharded, self.outcomes, self.fleet, self.worker_control)
+        return topic in (*sharded, self.outcomes, self.fleet, self.worker_control, self.alerts)

@@ -12,6 +12,7 @@ LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 OVERDUE_S = 60.0
 """So late, by default, an occurrence counts as missed."""
 DEAD_LETTER_KINDS = ("record", "entry", "execution", "work")
+ALERT_KINDS = ("dead_letter", "suspended", "unknown", "skipped")
 SKIPPED_KINDS = ("job", "event", "execution")
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -41,6 +42,9 @@ class PrometheusMeter:
         # A counter whose first value is 1 has grown by nothing, to those who compare values: each begins with 0.
         for kind in DEAD_LETTER_KINDS:
             self._dead_letters.labels(kind)
+        self._alerts = Counter("tocsin_alerts", "What people were alerted to", ["kind"], registry=r)
+        for kind in ALERT_KINDS:
+            self._alerts.labels(kind)
         self._cursor_age = Gauge(
             "tocsin_cursor_age_seconds", "How far a shard's cursor is behind now", ["shard"], registry=r
         )
@@ -123,6 +127,9 @@ class PrometheusMeter:
 
     def dead_letters(self, kind: str, count: int) -> None:
         self._dead_letters.labels(kind).inc(count)
+
+    def alerted(self, kind: str, count: int) -> None:
+        self._alerts.labels(kind).inc(count)
 
     def cursor_age(self, shard: int, age_s: float) -> None:
         self._cursor_age.labels(shard).set(age_s)

@@ -34,6 +34,8 @@ def measure(
         meter.redelivered(tally.redelivered)
         for kind, count in tally.dead_letters.items():
             meter.dead_letters(kind, count)
+        for kind, count in tally.alerts.items():
+            meter.alerted(kind, count)
 
 
 def measure_standing(meter: TriggerMeter, engines: Mapping[int, ShardEngine], now: Micros) -> None:

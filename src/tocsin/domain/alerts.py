@@ -1,0 +1,49 @@
+"""Alerts: what somebody should look at, told in the log beside what it tells of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tocsin.domain.instants import Micros
+
+MESSAGE_CHARS_MAX: Final = 1_000
+
+
+class AlertKind(StrEnum):
+    """The stable words of alerts; readers must bear with others."""
+
+    DEAD_LETTER = "dead_letter"
+    """Something could not be served; the topic of dead letters keeps it."""
+    SUSPENDED = "suspended"
+    """tocsin paused a job by itself."""
+    UNKNOWN = "unknown"
+    """An execution ended, and nobody can tell whether it ran."""
+    SKIPPED = "skipped"
+    """Occurrences were due while nothing could fire, and are not run."""
+    MISSING = "missing"
+    """History lacks an occurrence that was due and decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert.
+
+    Attributes:
+        kind: see ``AlertKind``; kept as text, for newer writers may say more.
+        at: the clock of whoever wrote it, µs.
+        tenant_id, job_id, execution_id: whose and which, where one is meant.
+        shard: where it happened.
+        message: one line for a person, at most ``MESSAGE_CHARS_MAX`` characters.
+        count: how many such things it stands for.
+    """
+
+    kind: str
+    at: Micros
+    tenant_id: str | None = None
+    job_id: str | None = None
+    execution_id: str | None = None
+    shard: int | None = None
+    message: str = ""
+    count: int = 1

@@ -1,0 +1,28 @@
+"""Putting a dead letter into a step: its record, its count, and a word to people."""
+
+from __future__ import annotations
+
+from tocsin.domain.alerts import Alert, AlertKind
+from tocsin.domain.fleet import DeadLetter
+from tocsin.engine.effects import Step
+from tocsin.ports.codec import FleetCodec
+from tocsin.ports.shard_log import DEAD_LETTERS, NewRecord
+
+
+def set_aside(step: Step, codec: FleetCodec, shard: int, key: str, letter: DeadLetter) -> None:
+    """Put a dead letter into a step."""
+    value = codec.encode_dead_letter(letter)
+    step.records.append(NewRecord(DEAD_LETTERS, shard, key, value))
+    step.bytes += len(value)
+    step.tally.dead_letters[letter.kind] = step.tally.dead_letters.get(letter.kind, 0) + 1
+    step.alerts.append(
+        Alert(
+            AlertKind.DEAD_LETTER,
+            step.now,
+            letter.tenant_id,
+            letter.job_id,
+            letter.execution_id,
+            message=f"{letter.kind}: {letter.reason}",
+        )
+    )
+    step.turn = True
