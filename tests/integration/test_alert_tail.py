@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.kafka_topics import create_topics
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.kafka.alert_tail import AlertTail
 from tocsin.devcluster import Endpoints
@@ -23,7 +23,7 @@ class Written:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
-        AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+        create_topics(bootstrap, {topic: 1})
         self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
         self._producer.init_transactions(20)
 
