@@ -50,6 +50,18 @@ def test_flags_say_all_of_a_call(terminal: Terminal) -> None:
     assert job["labels"] == {"team": "settlement", "tier": "1=a"}
 
 
+def test_flags_say_what_becomes_of_what_is_missed(terminal: Terminal) -> None:
+    job = create(
+        terminal, *CALL, "--every", "15m", "--catch-up", "skip", "--grace", "10m", "--misfire-after", "90s",
+        "--on-resume", "catch_up", "--id", "careful",
+    )  # fmt: skip
+    assert (job["catch_up"], job["grace_s"], job["misfire_after_s"], job["on_resume"]) == ("skip", 600, 90, "catch_up")
+    assert job["max_catch_up"] is None
+    changed = terminal.json("jobs", "update", "careful", "--catch-up", "fire_all", "--max-catch-up", "7")
+    assert (changed["catch_up"], changed["max_catch_up"], changed["grace_s"]) == ("fire_all", 7, None)
+    assert "fire_all, up to 7, on resume catch_up" in terminal.run("jobs", "get", "careful").stdout
+
+
 @pytest.mark.parametrize(
     ("words", "schedule"),
     [

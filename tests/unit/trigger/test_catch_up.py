@@ -417,3 +417,30 @@ def test_a_day_of_an_hourly_job_keeps_its_nominal_times(world: World) -> None:
     times = nominal(world, job)
     assert len(times) == 24 and {b - a for a, b in pairwise(times)} == {3_600}
     assert times[0] * SECOND % (30 * MINUTE) == 0
+
+
+@pytest.mark.parametrize(("verb", "reason"), [("delete", "deleted"), ("update", "updated")])
+def test_what_was_due_and_not_decided_when_a_command_took_it_back_is_told(world: World, verb: str, reason: str) -> None:
+    world.run(6)  # ids that are made from here on are known to be new
+    world.store.held = True  # so that the job stays in memory, and the command is decided before what is due
+    job = world.recur({"every_s": 20}, concurrency="allow")
+    world.settle()
+    world.clock.advance(45)
+    changed = {"schedule": {"every_s": 3_600}, "target": {"type": "http", "url": "https://example.test/new"}}
+    world.order(verb, job, **({"definition": changed} if verb == "update" else {}))
+    world.settle()
+    assert nominal(world, job) == []
+    assert skips(world, job) == [(reason, 26, 46, 2)]
+
+
+def test_an_edit_that_keeps_the_schedule_keeps_what_is_due(world: World) -> None:
+    world.run(6)  # ids that are made from here on are known to be new
+    world.store.held = True
+    job = world.recur({"every_s": 20}, concurrency="allow")
+    world.settle()
+    world.clock.advance(45)
+    changed = {"schedule": {"every_s": 20}, "target": {"type": "http", "url": "https://example.test/new"}}
+    world.order("update", job, definition={**changed, "concurrency": "allow"})
+    world.settle()
+    assert nominal(world, job) == [26, 46] and skips(world, job) == []
+    assert all("new" in str(execution.target) for execution in world.executions())

@@ -123,13 +123,13 @@ def test_storm_of_absences(seed: int) -> None:
     world.store.held = False
     for job in sorted(set(storm.jobs) - storm.deleted):
         world.order("resume", job)
-    for _ in range(6_000):
+    for turn in range(6_000):
         world.clock.advance(0.25)
         world.settle(1)
         storm.report_all()
-        if not any(engine.state.work for engine in world.engines.values()) and not storm.behind():
+        caught_up = not any(engine.state.work for engine in world.engines.values())
+        if turn > 100 and caught_up and not storm.behind():
             break
-    world.run(20, step_s=1)
     verdict(storm)
 
 
