@@ -46,7 +46,7 @@ def definition(world: World) -> dict[str, Any]:
     elif kind < 0.55:
         schedule = {"delay_s": chance.choice((0, 0.25, 3, 20, 70))}
     elif kind < 0.8:
-        every: dict[str, Any] = {"every_s": chance.choice((1, 3, 7, 7.5, 20, 60))}
+        every: dict[str, Any] = {"every_s": chance.choice((2, 3, 7, 7.5, 20, 60))}
         if chance.random() < 0.3:
             every["anchor_at"] = format_rfc3339((now + chance.choice((-100, 10)) * SECOND) // SECOND * SECOND)
         schedule = {"schedule": every}

@@ -91,6 +91,7 @@ class Known:
         late: those that were behind the cursor when the job was created, and are not decided.
         maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
         decided: nominal times that fired or were skipped, over all versions.
+        is_loose: some of ``maybe`` may have been held back, as further commands are parked, and be decided later.
     """
 
     job_id: str
@@ -109,6 +110,7 @@ class Known:
     late: set[Micros] = field(default_factory=set)
     maybe: set[Micros] = field(default_factory=set)
     decided: set[Micros] = field(default_factory=set)
+    is_loose: bool = False
 
     @property
     def is_one_off(self) -> bool:
@@ -124,7 +126,7 @@ class Known:
     def owe_from(self, at: Micros, cursors: Cursors) -> None:
         """Owe what is past the cursor and after the command at hand."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))
-        self.late = set()
+        self.late, self.is_loose = set(), False
         self.maybe = set(times_of(self.plan, self.base.run_at - 1, cursors.after.run_at))
 
     def next_owed(self, cursor: Place) -> Micros | None:
@@ -321,7 +323,7 @@ class Jobs:
         if event.skipped_count not in (None, len(times)):
             raise Violation(f"{event.head.execution_id}: {event.skipped_count} skipped, should be {len(times)}")
         late = self._fired_late.get(job.job_id)
-        if event.reason == "missed" and late != (now, True) and not set(times) <= job.late:
+        if event.reason == "missed" and late != (now, True) and not (job.is_loose or set(times) <= job.late):
             raise Violation(f"{event.head.execution_id} counts as missed, though nothing was late")
         for at in times:
             self._decide(event.head, at, now, before)
@@ -371,10 +373,12 @@ class Jobs:
             job.once = None
         elif job.plan.next_after(at - 1) != at or job.place(at) <= job.base:
             raise Violation(f"{text} was decided, but is not owed: {job}")
-        elif job.place(at) <= before and at not in job.late | job.maybe and not _catches_up(job):
+        elif job.place(at) <= before and at not in job.late | job.maybe and not (job.is_loose or _catches_up(job)):
             raise Violation(f"{text} was decided behind the cursor {before}")
         job.decided.add(at)
         job.late.discard(at)
+        if job.place(at) > before and not job.late:
+            job.is_loose = False
         return job
 
     def passed(self, shard: int, cursor: Place, parked: set[str]) -> None:
@@ -392,9 +396,11 @@ class Jobs:
                     )
                 continue
             at = job.plan.next_after(job.done.run_at - 1)
+            if job.maybe - job.decided and job.job_id in parked:
+                job.is_loose = True
             while at is not None and job.place(at) <= cursor:
                 if job.place(at) > job.done and at not in job.decided | job.late | job.maybe:
-                    if job.job_id in parked or job.late or _catches_up(job):
+                    if job.job_id in parked or job.late or job.is_loose or _catches_up(job):
                         job.late.add(at)
                         at = job.plan.next_after(at)
                         continue

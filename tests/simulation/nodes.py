@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clocks import MachineClock, OwnerClock
 from tests.simulation.store import SimStore
-from tests.simulation.trigger_ports import SimFleetLog, SimShardLog
+from tests.simulation.trigger_ports import CommittedLog, SimFleetLog, SimShardLog
 from tests.simulation.worker_ports import SimDispatchLog, SimReportSink, SimRunner
+from tocsin.adapters.memory.jobs_log import MemoryJobsLog
 from tocsin.domain.errors import EngineFault, Unavailable
 from tocsin.domain.fleet import Heartbeat
 from tocsin.domain.instants import SECOND, Micros
@@ -157,7 +158,15 @@ class TriggerNode(Node):
         )
         self.fleet = FleetReader(SimFleetLog(self), self.process_id, self.clock.broker)
         self.loop = StrictLoop(
-            self.log, self.store, restore, self._new_owner, self.fleet, self.clock, NoMeter(), LoopLimits()
+            self.log,
+            self.store,
+            restore,
+            self._new_owner,
+            self.fleet,
+            self.clock,
+            NoMeter(),
+            LoopLimits(),
+            MemoryJobsLog(CommittedLog(self)),  # type: ignore[arg-type]
         )
         self.loop.join()
 

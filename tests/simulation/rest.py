@@ -23,6 +23,7 @@ def come_to_rest(world: World) -> None:
     _everything_moves(world)
     _index_is_right(world)
     _stop_what_recurs(world)
+    world.rest(10, 2 * SECOND)
     for _ in range(SETTLE_S // 50):
         if not world.oracle.ends.active and not _waiting(world):
             break

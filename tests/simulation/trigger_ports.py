@@ -229,6 +229,19 @@ class SimTakeover:
         return bool(self._broker.partition(JOBS, shard).records)
 
 
+class CommittedLog:
+    """What a read_committed reader sees, as ``MemoryJobsLog`` asks for it."""
+
+    def __init__(self, node: TriggerNode) -> None:
+        self._broker = node.world.broker
+
+    def end(self, topic: str, shard: int) -> int:
+        return self._broker.partition(topic, shard).stable_end()
+
+    def read(self, topic: str, shard: int, start: int = 0) -> list[LogRecord]:
+        return self._broker.partition(topic, shard).read(start, 1_000_000)[0]
+
+
 class SimFleetLog:
     """Fulfils ``ports.fleet_log.FleetLog``: all beats, from the first that is kept."""
 

@@ -218,7 +218,7 @@ class World:
         for _ in range(seconds * SECOND // step):
             self.pass_time(step)
             self.broker.progress(self.chance, 1.0)
-            for _ in range(2):
+            for _ in range(3):
                 for node in list(self.nodes):
                     self.turn(node)
             self._replace_the_dead()
