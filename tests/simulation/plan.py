@@ -108,9 +108,7 @@ def _stop(world: World) -> None:
     node = world.some()
     if node is not None:
         world.tell(f"{node.name}: is asked to stop")
-        node.busy = True
-        node.stop()
-        node.busy = False
+        world.let(node, node.stop)
 
 
 def _fuse(kind: str) -> Callable[[World], None]:

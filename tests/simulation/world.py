@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -116,11 +116,14 @@ class World:
                 self.turn(node)
 
     def turn(self, node: Node) -> None:
-        if not node.is_able or node.busy:
-            return
+        if node.is_able and not node.busy:
+            self.let(node, node.turn)
+
+    def let(self, node: Node, act: Callable[[], None]) -> None:
+        """Let a process do something; it may die of it, and others may act meanwhile."""
         node.busy = True
         try:
-            node.turn()
+            act()
         except Killed:
             node.die()
         except (Unavailable, Refused) as error:

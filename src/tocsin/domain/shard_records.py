@@ -68,6 +68,8 @@ class Void(NamedTuple):
     version: int
     until: Place
     """The last place at which a row that it shadows can stand; past it the void is needless."""
+    decided_upto: Micros = 0
+    """Nominal times up to it are decided, though the cursor may not have passed them: a late run stood for them, µs."""
 
 
 class ParkedCommand(NamedTuple):

@@ -44,14 +44,21 @@ class Filing:
         return EntryKey(scheduled_for if on_time else cursor.run_at + 1, job_id, version, scheduled_for)
 
     def next_key(self, job: Job, command_at: Micros) -> EntryKey | None:
-        """Return the key of a recurring job's first occurrence past the cursor and the command, or None."""
+        """Return the key of a recurring job's first occurrence past the cursor and the command, or None.
+
+        Where the cursor is behind, a late run may have stood for more than it has passed: that is decided as well.
+        """
         plan, cursor = self.plan(job), self._state.cursor
-        scheduled_for = plan.next_after(max(command_at, cursor.run_at - 1))
+        scheduled_for = plan.next_after(max(command_at, cursor.run_at - 1, self._decided_upto(job.job_id)))
         while scheduled_for is not None and Place(scheduled_for, job.job_id, scheduled_for) <= cursor:
             scheduled_for = plan.next_after(scheduled_for)
         if scheduled_for is None:
             return None
         return EntryKey(scheduled_for, job.job_id, job.version, scheduled_for)
+
+    def _decided_upto(self, job_id: str) -> Micros:
+        void, named = self._state.voids.get(job_id), self._state.named.get(job_id)
+        return max(void.decided_upto if void else 0, named.chosen_at if named else 0)
 
     def entry_of(self, job: Job, key: EntryKey) -> Entry:
         """Return the index row of a job's occurrence, with its execution ready to be sent."""
@@ -135,7 +142,9 @@ class Filing:
         # What the former void shadowed must stay shadowed: this one takes its place.
         older = self._state.voids.get(job.job_id)
         until = max([until, *(key.place for key in job.replaced), *([older.until] if older else [])])
-        void = Void(job.job_id, job.version, until)
+        decided_upto = self._decided_upto(job.job_id)
+        until = max(until, Place.before(decided_upto + 1))
+        void = Void(job.job_id, job.version, until, decided_upto)
         self._state.voids[job.job_id] = void
         self._state.named.pop(job.job_id, None)
         step.voids.append(void)

@@ -50,11 +50,11 @@ def _named_from_avro(records: list[dict[str, Any]]) -> tuple[NamedSuccessor, ...
 
 
 def _voids_to_avro(voids: tuple[Void, ...]) -> list[dict[str, Any]]:
-    return [{"job_id": v.job_id, "version": v.version, "until": v.until._asdict()} for v in voids]
+    return [v._asdict() | {"until": v.until._asdict()} for v in voids]
 
 
 def _voids_from_avro(records: list[dict[str, Any]]) -> tuple[Void, ...]:
-    return tuple(Void(r["job_id"], r["version"], Place(**r["until"])) for r in records)
+    return tuple(Void(r["job_id"], r["version"], Place(**r["until"]), r["decided_upto"]) for r in records)
 
 
 class AvroStateCodec:
