@@ -91,6 +91,7 @@ class Known:
         late: those that were behind the cursor when the job was created, and are not decided.
         maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
         decided: nominal times that fired or were skipped, over all versions.
+        stood_upto: a late run stood for all up to here, so a change may begin only after it.
         is_loose: some of ``maybe`` may have been held back, as further commands are parked, and be decided later.
     """
 
@@ -111,6 +112,7 @@ class Known:
     maybe: set[Micros] = field(default_factory=set)
     decided: set[Micros] = field(default_factory=set)
     is_loose: bool = False
+    stood_upto: Micros = 0
 
     @property
     def is_one_off(self) -> bool:
@@ -127,7 +129,7 @@ class Known:
         """Owe what is past the cursor and after the command at hand."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))
         self.late, self.is_loose = set(), False
-        self.maybe = set(times_of(self.plan, self.base.run_at - 1, cursors.after.run_at))
+        self.maybe = set(times_of(self.plan, self.base.run_at - 1, max(cursors.after.run_at, self.stood_upto)))
 
     def next_owed(self, cursor: Place) -> Micros | None:
         """Return the nominal time of the one row past the cursor, where there is one."""
@@ -349,7 +351,10 @@ class Jobs:
         job.late.discard(at)
 
     def _note_late(self, job: Known, at: Micros, now: Micros) -> None:
-        self._fired_late[job.job_id] = (now, now - at > job.definition.catch_up.misfire_after_s * SECOND)
+        late = now - at > job.definition.catch_up.misfire_after_s * SECOND
+        self._fired_late[job.job_id] = (now, late)
+        if late:
+            job.stood_upto = now
 
     def _of_execution(self, execution_id: str) -> Known:
         name = ids.parse_execution_id(execution_id)
@@ -396,7 +401,7 @@ class Jobs:
                     )
                 continue
             at = job.plan.next_after(job.done.run_at - 1)
-            if job.maybe - job.decided and job.job_id in parked:
+            if job.job_id in parked and any(job.place(at) <= cursor for at in job.maybe - job.decided):
                 job.is_loose = True
             while at is not None and job.place(at) <= cursor:
                 if job.place(at) > job.done and at not in job.decided | job.late | job.maybe:
@@ -407,7 +412,7 @@ class Jobs:
                     raise Violation(f"{job.job_id}: the cursor {cursor} passed its occurrence at {at}: {job}")
                 at = job.plan.next_after(at)
             job.done = max(job.done, cursor)
-            job.maybe = set()
+            job.maybe = {at for at in job.maybe if job.place(at) > cursor}
 
     def undecided(self) -> list[str]:
         """Return what was late when it was asked for, and is not decided."""
