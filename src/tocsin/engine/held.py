@@ -1,7 +1,8 @@
 """Due entries that wait in the state because commands of their job are parked.
 
 The cursor passes such an entry in the turn in which it is put into the state, so the shard goes on; it counts as not
-decided wherever the present row of its job is asked for, and nothing is derived from it before it is decided.
+decided wherever the present row of its job is asked for, and nothing is derived from it before it is decided. So no
+watermark of successors passes it: after a crash its row is what the next one is derived from.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import Final
 
-from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.shard_records import WorkItem
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
@@ -42,6 +43,13 @@ class HeldEntries:
             if entry.version == version:
                 return entry.key
         return None
+
+    def decided_upto(self, cursor: Place) -> Place:
+        """Return the place up to which nothing is held, at most the cursor."""
+        for entries in self._by_job.values():
+            for entry in entries:
+                cursor = min(cursor, Place(entry.run_at, entry.job_id, entry.scheduled_for - 1))
+        return cursor
 
     def hold(self, step: Step, entry: Entry) -> None:
         """Set an entry aside."""

@@ -304,7 +304,7 @@ class ShardEngine:
         state = self.state
         if not len(self._outbox) and not step.writes():
             if self._horizon.loaded_upto > self._start.run_at:
-                state.successors_upto = max(state.successors_upto, state.cursor)
+                state.successors_upto = max(state.successors_upto, self._held.decided_upto(state.cursor))
             state.deleted_upto = self._passed.next
         if step.now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = step.now
@@ -327,7 +327,7 @@ class ShardEngine:
                 step.number,
                 writes,
                 tuple(step.snapshots),
-                state.cursor if known else state.successors_upto,
+                self._held.decided_upto(state.cursor) if known else state.successors_upto,
                 self._passed.next,
             )
         self._tell(step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -339,3 +340,25 @@ def test_storm_of_outages(seed: int) -> None:
     for job in set(jobs[:4]) - set(deleted):
         rows = [e for rows in world.tables.index.values() for e in rows.values() if e.job_id == job]
         assert len([e for e in rows if e.run_at > world.clock.now()]) == 1, "one chain"
+
+
+def test_what_follows_a_held_entry_survives_an_owner_that_wrote_nothing(world: World) -> None:
+    """Found by the simulation: the watermark of successors had passed the entry while it was held."""
+    job = world.recur({"every_s": 20}, concurrency="allow")
+    _idle(world, job)
+    world.store.held = True
+    world.order("trigger", job)
+    world.run(25)
+    assert _parked(world) == 1
+    world.store.held = False
+    world.store.release()
+    world.store.held = True  # the job's row is there, and nothing is written from now on
+    before = len(_nominal(world, job))
+    world.run(2)
+    assert len(_nominal(world, job)) > before and _parked(world) == 0
+    world.store.lose()
+    world.start()
+    world.run(50)
+    at = sorted(_nominal(world, job))
+    assert [b - a for a, b in pairwise(at[1:])] == [20] * len(at[2:]), at
+    assert len(at) >= 4
