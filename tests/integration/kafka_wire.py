@@ -42,16 +42,16 @@ class Wire:
         self.bootstrap = f"127.0.0.1:{port}"
         self._addresses = (LOOPBACK + struct.pack(">i", self._broker), LOOPBACK + struct.pack(">i", port))
         self.asked: list[Asked] = []
-        self._rules: dict[int | None, str] = {}
-        """What is done with requests of a kind; None: with all."""
+        self._rules: dict[int | None, tuple[str, bytes]] = {}
+        """What is done with requests of a kind that name something; None: with all."""
         self._changed = threading.Condition()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def rule(self, api: int | None, what: str) -> None:
-        """From now on do this with requests of a kind; None: with every request."""
+    def rule(self, api: int | None, what: str, naming: str = "") -> None:
+        """From now on do this with requests of a kind that name this; ``api`` None: with every request."""
         with self._changed:
-            self._rules[api] = what
+            self._rules[api] = (what, naming.encode())
 
     def mend(self) -> None:
         """Let all through again; what is held goes on its way, also if nobody waits for it any more."""
@@ -79,21 +79,21 @@ class Wire:
             except OSError:
                 return
             self._open |= {near, far}
-            kinds: dict[int, int] = {}
+            frames: dict[int, bytes] = {}
             for pump in (self._requests, self._answers):
-                threading.Thread(target=pump, args=(near, far, kinds), daemon=True).start()
+                threading.Thread(target=pump, args=(near, far, frames), daemon=True).start()
 
-    def _requests(self, near: socket.socket, far: socket.socket, kinds: dict[int, int]) -> None:
+    def _requests(self, near: socket.socket, far: socket.socket, frames: dict[int, bytes]) -> None:
         with contextlib.suppress(OSError):
             while frame := _frame(near):
                 api, _, correlation = struct.unpack_from(">hhi", frame)
                 self.asked.append(Asked(time.monotonic(), api, frame))
-                kinds[correlation] = api
-                if self._rule_of(api) == CUT_BEFORE:
+                frames[correlation] = frame
+                if self._rule_of(frame) == CUT_BEFORE:
                     break
-                self._wait(api, REQUEST)
+                self._wait(frame, REQUEST)
                 far.sendall(struct.pack(">i", len(frame)) + frame)
-                if self._rule_of(api) == CUT_AFTER:
+                if self._rule_of(frame) == CUT_AFTER:
                     # The broker may still be busy with it; its answer finds nobody.
                     with contextlib.suppress(OSError):
                         near.shutdown(socket.SHUT_RDWR)
@@ -102,20 +102,23 @@ class Wire:
         self._drop(near)
         self._drop(far)
 
-    def _answers(self, near: socket.socket, far: socket.socket, kinds: dict[int, int]) -> None:
+    def _answers(self, near: socket.socket, far: socket.socket, frames: dict[int, bytes]) -> None:
         with contextlib.suppress(OSError):
             while frame := _frame(far):
-                api = kinds.pop(*struct.unpack_from(">i", frame))
-                self._wait(api, ANSWER)
+                self._wait(frames.pop(*struct.unpack_from(">i", frame)), ANSWER)
                 near.sendall(struct.pack(">i", len(frame)) + frame.replace(*self._addresses))
         self._drop(near)
 
-    def _wait(self, api: int, what: str) -> None:
+    def _wait(self, request: bytes, what: str) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._rule_of(api) != what)
+            self._changed.wait_for(lambda: self._rule_of(request) != what)
 
-    def _rule_of(self, api: int) -> str | None:
-        return self._rules.get(api) or self._rules.get(None)
+    def _rule_of(self, request: bytes) -> str | None:
+        for api in (int.from_bytes(request[:2], "big"), None):
+            what, naming = self._rules.get(api, (None, b""))
+            if what is not None and naming in request:
+                return what
+        return None
 
     def _drop(self, one: socket.socket) -> None:
         self._open.discard(one)

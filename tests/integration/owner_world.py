@@ -68,12 +68,23 @@ class Owner:
         slowest_s: the longest turn so far, seconds.
     """
 
-    def __init__(self, world: OwnerWorld, name: str, bootstrap: str, transaction_timeout_s: float = 5.0, session_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        world: OwnerWorld,
+        name: str,
+        bootstrap: str,
+        transaction_timeout_s: float = 5.0,
+        session_timeout_s: float = 10.0,
+    ) -> None:
         self.name = name
         self.ids: list[str] = []
         self.slowest_s = 0.0
         self.log = KafkaShardLog(
-            bootstrap, world.names, name, session_timeout_s=session_timeout_s, transaction_timeout_s=transaction_timeout_s
+            bootstrap,
+            world.names,
+            name,
+            session_timeout_s=session_timeout_s,
+            transaction_timeout_s=transaction_timeout_s,
         )
         self._numbers = itertools.count()
         self._prefix = f"{world.names.prefix}{name}"

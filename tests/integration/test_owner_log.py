@@ -67,7 +67,7 @@ def test_what_is_old_and_not_applied_stays(world: OwnerWorld) -> None:
 
 @pytest.mark.parametrize("trace", ["jobs", "deleted commands"])
 def test_a_shard_that_has_run_never_starts_from_nothing(world: OwnerWorld, trace: str) -> None:
-    """Its states are gone; that its jobs log is not empty, or that its commands once were trimmed, tells that it ran."""
+    """Its states are gone; a jobs log that is not empty tells that it ran, and so do commands that were trimmed."""
     owner = world.start()
     world.until_owned()
     world.until_fired(world.create(count=6))

@@ -85,7 +85,10 @@ class Unavailable(TocsinError):
 
 
 class TurnAborted(TocsinError):
-    """A turn was certainly not committed: the group has changed. It may be sent again for what is still owned."""
+    """A turn was certainly not committed: the group has changed, or brokers were too slow to take its records.
+
+    It may be sent again for what is still owned.
+    """
 
 
 class EngineFault(TocsinError):

@@ -13,6 +13,7 @@ from typing import Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from tocsin.adapters.kafka.bounded_call import HUNG_AFTER_S, BoundedCaller, HungCall
 from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, unavailable
 from tocsin.adapters.kafka.dispatch_log import MISCONFIGURED, REFUSALS, KafkaDispatchLog
 from tocsin.adapters.kafka.names import TopicNames
@@ -114,6 +115,7 @@ class KafkaMessageLog:
         self._config = producer
         self._timeout_s = producer["transaction.timeout.ms"] / 1000
         self._topics = topics
+        self._caller = BoundedCaller()
         self._producer: Producer | None = None
         """None: a transaction may be under way, or none was possible yet; ``fence`` makes a new one."""
         self._in_doubt = False
@@ -141,6 +143,7 @@ class KafkaMessageLog:
     def close(self) -> None:
         self._end_doubt()
         self._lane.close()
+        self._caller.close()
         self._producer = None
 
     # The lane's listener
@@ -192,14 +195,25 @@ class KafkaMessageLog:
             left = producer.flush(self._timeout_s)
             if left or deliveries.first is not None:
                 return self._aborted(producer, settlements, deliveries, deliveries.first)
-            producer.send_offsets_to_transaction(offsets, self._metadata, self._timeout_s)
+            self._send_offsets(producer, offsets)
         except KafkaException as exception:
             return self._aborted(producer, settlements, deliveries, exception.args[0])
+        except HungCall:
+            self._caller = BoundedCaller()
+            return self._unknown(settlements, None)
         try:
             producer.commit_transaction(ANSWER_S)
         except KafkaException as exception:
             return self._unknown(settlements, exception.args[0])
         return TransactionResult(TransactionOutcome.COMMITTED)
+
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition]) -> None:
+        metadata, wait_s = self._metadata, self._timeout_s
+
+        def send() -> None:
+            producer.send_offsets_to_transaction(offsets, metadata, wait_s)
+
+        self._caller.call(send, wait_s + HUNG_AFTER_S)
 
     def _offsets(self, settlements: Sequence[Settlement]) -> list[TopicPartition]:
         next_offsets: dict[int, int] = {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tocsin.adapters.kafka.bounded_call import HUNG_AFTER_S, BoundedCaller, HungCall
 from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, place, unavailable
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.errors import OwnershipLost, RecordRefused, Refused, TopicsMissing, TurnAborted, Unavailable
@@ -21,6 +22,8 @@ log = structlog.get_logger()
 ANSWER_S: Final = 10.0
 COMMIT_PATIENCE_S: Final = 30.0
 """How long a commit's answer is waited for before its outcome counts as unknown."""
+DELIVERY_SHARE: Final = 0.8
+"""Of a transaction's time, how much its records have to be acknowledged in; the rest is for aborting it."""
 STALE_MEMBER: Final = frozenset(
     {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 )
@@ -120,6 +123,7 @@ class KafkaShardLog:
         # The true end: an uncommitted reader sees what an open transaction hides.
         self._looker = Consumer({**reader, "group.id": f"{names.prefix}look", "isolation.level": "read_uncommitted"})
         self._producer: Producer | None = None
+        self._caller = BoundedCaller()
         self._naming = False
         """The last turn was refused, and nobody knows for which record: the next one is asked for each of its own."""
         self._news = Polled()
@@ -156,6 +160,9 @@ class KafkaShardLog:
                 **self._base,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": int(self._transaction_timeout_s * 1000),
+                # Given up while the transaction is still ours to abort: once its time is over the coordinator aborts
+                # it, and fences us as a successor would.
+                "message.timeout.ms": int(self._transaction_timeout_s * DELIVERY_SHARE * 1000),
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
                 "compression.type": "lz4",
@@ -220,10 +227,14 @@ class KafkaShardLog:
             # Offsets after records: a successor's question for our offsets is then held until all of this is decided.
             producer.flush(self._transaction_timeout_s)
             if sent.refused is None:
-                producer.send_offsets_to_transaction(offsets, metadata, ANSWER_S)
+                self._send_offsets(producer, offsets, metadata)
                 self._commit_transaction(producer)
         except KafkaException as error:
             raise self._not_committed(producer, turns, sent, error.args[0]) from error
+        except HungCall as error:
+            # Its transaction is never committed: who renews fences it, and restores.
+            self._caller = BoundedCaller()
+            raise OwnershipLost(f"a turn was not committed: {error}") from error
         if sent.refused is not None:
             raise self._not_committed(producer, turns, sent, sent.refused[1])
         self._naming = False
@@ -232,6 +243,15 @@ class KafkaShardLog:
             if turn.jobs and turn.shard not in jobs_end:
                 raise AssertionError(f"shard {turn.shard}: a committed turn has no offsets of its jobs records")
         return jobs_end
+
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition], metadata: Any) -> None:
+        """Add the offsets to the transaction; no longer than it lasts, for then the coordinator aborts it anyway."""
+        wait_s = self._transaction_timeout_s
+
+        def send() -> None:
+            producer.send_offsets_to_transaction(offsets, metadata, wait_s)
+
+        self._caller.call(send, wait_s + HUNG_AFTER_S)
 
     def _commit_transaction(self, producer: Producer) -> None:
         """Commit, asking again while the answer is only late: the call goes on where it was."""
@@ -259,7 +279,10 @@ class KafkaShardLog:
                     return TurnAborted(told)
                 if sent.refused is not None:
                     return sent.refused[0]
-                if not self._naming and not error.retriable() and error.code() not in LATE:
+                if error.retriable() or error.code() in LATE:
+                    # A broker is away, and another will lead its partitions soon: nothing is in doubt.
+                    return self._missing(turns) or TurnAborted(told)
+                if not self._naming:
                     # Which record it was is not known without a callback for each. Once more, and it will be.
                     self._naming = True
                     return TurnAborted(told)
@@ -321,6 +344,7 @@ class KafkaShardLog:
             self._commands.close()
         self._reports.close()
         self._looker.close()
+        self._caller.close()
 
     def _record(self, message: Message | None) -> LogRecord | None:
         if message is None or self._raise_for(message):
