@@ -121,13 +121,16 @@ def pause_job(
     ctx: typer.Context,
     job_id: JobId,
     reason: Annotated[str | None, typer.Option("--reason", help="For people; kept with the job.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Resume by itself then: RFC 3339 with an offset.")
+    ] = None,
     if_version: IfVersion = None,
     gateway: Gateway = None,
     tenant: Tenant = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Stop a job's new occurrences; what runs, and its retries, go on."""
-    body = {} if reason is None else {"reason": reason}
+    body = {name: value for name, value in (("reason", reason), ("until", until)) if value is not None}
     _change(open_door(ctx, gateway, tenant), job_id, "pause", body, if_version, output)
 
 
@@ -184,6 +187,7 @@ def delete_job(
 def job_fields(job: dict[str, Any]) -> dict[str, Any]:
     """Return a job as names and values for people."""
     paused = f" ({job['paused_reason']})" if job.get("paused_reason") else ""
+    paused += f" until {job['paused_until']}" if job.get("paused_until") else ""
     return {
         "job": job["job_id"],
         "name": job["name"],
@@ -198,6 +202,7 @@ def job_fields(job: dict[str, Any]) -> dict[str, Any]:
         "key": job["idempotency_key"],
         "version": job["version"],
         "created": job["created_at"],
+        **({"finished": job["finished_at"]} if job.get("finished_at") else {}),
         "next run": job["next_run_at"] or "none to come",
     }
 

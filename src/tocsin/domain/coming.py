@@ -44,7 +44,7 @@ def next_run_at(job: Job, now: Micros) -> Micros | None:
 
     A snapshot names the occurrence that was next when it was made; for a recurring job the plan knows those after it.
     """
-    if job.state is not JobState.ACTIVE:
+    if job.state is not JobState.ACTIVE or job.has_ended:
         return None
     filed = job.next_run_at(now)
     if filed is not None:

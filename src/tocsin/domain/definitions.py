@@ -29,16 +29,18 @@ METADATA_BYTES_MAX: Final = 16 * 1024
 KNOWN: Final = (
     "name", "schedule", "run_at", "delay_s", "spread_s", "target", "labels", "metadata",
     "retry", "concurrency", "catch_up", "misfire_after_s", "grace_s", "max_catch_up", "on_resume",
-    "idempotency_key",
+    "idempotency_key", "finished_ttl_s",
 )  # fmt: skip
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
+FINISHED_TTL_S_DEFAULT: Final = 604_800.0
+FINISHED_TTL_S_MAX: Final = 315_576_000
+"""Ten years."""
 LATER: Final = {
     "concurrency_group": "deciding what happens when runs overlap",
     "max_duration_s": "ending runs that hang",
     "delivery": "at-most-once delivery",
     "priority": "lanes of different priority",
     "alert_on": "alerts",
-    "finished_ttl_s": "removing finished jobs",
     "tasks": "workflows",
 }
 """Fields of the contract that are refused by name until they work: never accepted and ignored."""
@@ -59,6 +61,8 @@ class JobDefinition:
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUpPolicy = CatchUpPolicy()
     idempotency_key: str | None = None
+    finished_ttl_s: float = FINISHED_TTL_S_DEFAULT
+    """How long it is kept after its end."""
 
 
 def parse(mapping: object) -> JobDefinition:
@@ -83,10 +87,12 @@ def parse(mapping: object) -> JobDefinition:
     overlap = parse_overlap(reader)
     catch_up = parse_catch_up(reader)
     key = reader.text("idempotency_key", chars_max=IDEMPOTENCY_KEY_CHARS_MAX)
+    ttl = reader.number("finished_ttl_s", low=0, high=FINISHED_TTL_S_MAX, unit="seconds")
+    finished_ttl_s = FINISHED_TTL_S_DEFAULT if ttl is None else float(ttl)
     reader.finish(KNOWN, LATER)
     if faults or schedule is None or target is None:
         raise InvalidInput(faults)
-    return JobDefinition(schedule, target, name, labels, metadata, retry, overlap, catch_up, key)
+    return JobDefinition(schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s)
 
 
 def parse_tenant(value: object) -> str:
@@ -105,7 +111,7 @@ def parse_tenant(value: object) -> str:
 
 def to_mapping(definition: JobDefinition) -> dict[str, Any]:
     """Return a definition as the mapping that ``parse`` reads back to an equal definition."""
-    retry = definition.retry
+    retry, ttl_s = definition.retry, definition.finished_ttl_s
     return _present(
         {
             "name": definition.name,
@@ -117,6 +123,7 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             "concurrency": None if definition.overlap is Overlap.SKIP else str(definition.overlap),
             **catch_up_mapping(definition.catch_up),
             "idempotency_key": definition.idempotency_key,
+            "finished_ttl_s": None if ttl_s == FINISHED_TTL_S_DEFAULT else ttl_s,
         }
     )
 

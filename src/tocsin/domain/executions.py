@@ -51,11 +51,20 @@ class ExecutionState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     DEAD = "DEAD"
     SKIPPED = "SKIPPED"
+    CANCELLED = "CANCELLED"
     UNKNOWN = "UNKNOWN"
     """It may have run, nobody can tell, and it must not be made again."""
 
 
-ENDS: Final = frozenset({ExecutionState.SUCCEEDED, ExecutionState.DEAD, ExecutionState.SKIPPED, ExecutionState.UNKNOWN})
+ENDS: Final = frozenset(
+    {
+        ExecutionState.SUCCEEDED,
+        ExecutionState.DEAD,
+        ExecutionState.SKIPPED,
+        ExecutionState.CANCELLED,
+        ExecutionState.UNKNOWN,
+    }
+)
 """An execution that is in one of these stays there."""
 
 

@@ -37,7 +37,8 @@ class Job:
         paused_reason: why it is paused, where a reason was given.
         pending: of a paused job, the nominal time of the first occurrence that it holds back, µs.
         paused_until: of a paused job that resumes by itself, when, µs.
-        finished_at: of a job that has nothing left to do, since when, µs.
+        finished_at: of a job that has nothing to come, since when, µs. While it is active, runs of it go on, and its
+            key is that of a timer.
         replaced: keys of index rows that this version replaces and whose deletion is not acknowledged yet.
     """
 
@@ -57,8 +58,18 @@ class Job:
     paused_until: Micros | None = None
     finished_at: Micros | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Nothing of it is to come."""
+        return self.finished_at is not None
+
+    @property
+    def waits_for_timer(self) -> bool:
+        """Its key is that of a timer, not of an occurrence."""
+        return self.state in (JobState.PAUSED, JobState.FINISHED) or self.has_ended
+
     def next_run_at(self, now: Micros) -> Micros | None:
         """Return the nominal time of the next occurrence, or None when there is none to come."""
-        if self.state is not JobState.ACTIVE or self.entry is None or self.entry.run_at <= now:
+        if self.state is not JobState.ACTIVE or self.has_ended or self.entry is None or self.entry.run_at <= now:
             return None
         return self.entry.scheduled_for

@@ -19,7 +19,8 @@ class Actives:
 
     def __init__(self, state: ShardState) -> None:
         self._active = state.active
-        self._by_job: dict[str, int] = {}
+        self._by_job: dict[str, str | set[str]] = {}
+        """Ids by job: mostly one, and then no set is made for it."""
         self._by_holder: defaultdict[str, set[str]] = defaultdict(set)
         self._timers: list[tuple[Micros, str, str]] = []
         """A heap of when executions wake; what has changed since is skipped when it comes up."""
@@ -38,6 +39,11 @@ class Actives:
         A job that was deleted and created anew under its id is another job.
         """
         return job_of(execution_id) in self._by_job
+
+    def of_job(self, job: str) -> list[str]:
+        """Return the executions of a job, given as ``job_of`` does."""
+        found = self._by_job.get(job, set())
+        return [found] if isinstance(found, str) else sorted(found)
 
     def put(self, execution_id: str, one: Active) -> None:
         """Add an execution, or replace what is known of it."""
@@ -107,7 +113,13 @@ class Actives:
             heapq.heappop(self._timers)
 
     def _index(self, execution_id: str, job_id: str, one: Active) -> None:
-        self._by_job[job_id] = self._by_job.get(job_id, 0) + 1
+        known = self._by_job.get(job_id)
+        if known is None:
+            self._by_job[job_id] = execution_id
+        elif isinstance(known, set):
+            known.add(execution_id)
+        elif known != execution_id:
+            self._by_job[job_id] = {known, execution_id}
         if one.phase == Phase.LEASED and one.holder is not None:
             self._by_holder[one.holder].add(execution_id)
         if one.phase != Phase.QUEUED:
@@ -118,10 +130,10 @@ class Actives:
         if one is None:
             return
         job_id = job_of(execution_id)
-        left = self._by_job[job_id] - 1
-        if left:
-            self._by_job[job_id] = left
-        else:
+        known = self._by_job[job_id]
+        if isinstance(known, set):
+            known.discard(execution_id)
+        if not known or known == execution_id:
             del self._by_job[job_id]
         if one.holder is not None and one.holder in self._by_holder:
             self._by_holder[one.holder].discard(execution_id)

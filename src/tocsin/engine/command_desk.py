@@ -31,6 +31,7 @@ from tocsin.engine.held import HeldEntries
 from tocsin.engine.job_commands import NO_JOB, Answer, JobCommands, Order
 from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.own_commands import OWN, OwnCommands, OwnNote, is_for_owners
 from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
@@ -73,6 +74,7 @@ class CommandDesk:
         outbox: Outbox,
         commands: JobCommands,
         held: HeldEntries,
+        own: OwnCommands,
         codec: RecordCodec,
         outcome_partitions: int,
         limits: ParkingLimits,
@@ -84,7 +86,8 @@ class CommandDesk:
         self._commands = commands
         self._codec = codec
         self._outcome_partitions = outcome_partitions
-        self._reader = CommandReader(state, codec, culprits)
+        self._own = own
+        self._reader = CommandReader(state, own, codec, culprits)
         self._fresh = FreshIds()
         self._rows = JobRows(codec, round(limits.after_s * SECOND))
         self.parking = Parking(state, held, self._reader, limits)
@@ -147,7 +150,9 @@ class CommandDesk:
                 ready = order is None or not one.needs_row or self._is_known(order.job_id)
             if not ready:
                 assert order is not None
-                slow = self.parking.has(order.job_id) or self._rows.is_slow(order.job_id, step.now)
+                # Nobody waits for an owner's own command, so nobody is to wait behind it.
+                own = order.command_id.startswith(f"{OWN}.")
+                slow = own or self.parking.has(order.job_id) or self._rows.is_slow(order.job_id, step.now)
                 if not slow or not self.parking.has_room(one):
                     break
                 self.parking.park(step, one)
@@ -221,9 +226,15 @@ class CommandDesk:
             self._decide_order(step, one, one.order)
 
     def _decide_order(self, step: Step, one: Waiting, order: Order) -> None:
+        note = self._own.take(step, order.command_id, order.command.kind, order.job_id)
         mark = step.mark()
         try:
-            self._answer(step, one, self._carry_out(step, order))
+            answer = self._carry_out(step, order, note)
+            if note is None:
+                self._answer(step, one, answer)
+            else:
+                # Nobody waits for it.
+                step.tally.commands.append((note.kind, answer.accepted))
         except InvalidInput as error:
             self._reject(step, one, error.faults)
         except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError, CallerError) as error:
@@ -234,7 +245,7 @@ class CommandDesk:
         if self._outbox.job(order.job_id) is not None:
             self._rows.forget(order.job_id)
 
-    def _carry_out(self, step: Step, order: Order) -> Answer:
+    def _carry_out(self, step: Step, order: Order, note: OwnNote | None) -> Answer:
         kind = CommandKind(order.command.kind)
         if kind is CommandKind.REBUILD_INDEX:
             begun = order not in self._rebuilds
@@ -252,6 +263,8 @@ class CommandDesk:
         if wanted is not None and wanted != job.version:
             fault = Fault("if_version", str(wanted), f"the job is at version {job.version}", "read it and decide again")
             return Answer(False, OutcomeDetail.STALE_VERSION, job, faults=(fault,))
+        if is_for_owners(kind):
+            return self._commands.by_owner(step, order, job, note)
         carry_out = {
             CommandKind.UPDATE: self._commands.update,
             CommandKind.PAUSE: self._commands.pause,

@@ -17,6 +17,7 @@ from tocsin.domain.fields import has_surrogate, shown
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.domain.sharding import shard_of
 from tocsin.engine.job_commands import NO_JOB, Order
+from tocsin.engine.own_commands import OwnCommands, is_for_owners
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -59,9 +60,14 @@ class CommandReader:
     """Reads the commands of one shard; the same record always gives the same answer."""
 
     def __init__(
-        self, state: ShardState, codec: RecordCodec, culprits: Mapping[SuspectId, Severity] = MappingProxyType({})
+        self,
+        state: ShardState,
+        own: OwnCommands,
+        codec: RecordCodec,
+        culprits: Mapping[SuspectId, Severity] = MappingProxyType({}),
     ) -> None:
         self._state = state
+        self._own = own
         self._codec = codec
         self._culprits = culprits
 
@@ -102,6 +108,9 @@ class CommandReader:
                 order = Order(command, command_id, tenant_id, NO_JOB, version, record.timestamp)
                 return Waiting(record, command, order, needs_row=False)
             job_id = self._job_id(record, command, tenant_id)
+            if is_for_owners(command.kind) and self._own.note_of(command_id, command.kind, job_id) is None:
+                remedy = "leave it to tocsin; pause or delete the job instead"
+                raise InvalidInput([Fault("kind", shown(command.kind), "is given by a shard's owner only", remedy)])
             owner = shard_of(job_id, self._state.shards)
             if owner != self._state.shard and command.definition is not None:
                 # Passed on as it will be read: what is wrong with it is said here, and nothing is left out on the way.
@@ -169,6 +178,8 @@ class CommandReader:
 
 def _check_envelope(command: Command) -> None:
     """Check the fields around a definition."""
+    if command.until is not None and command.kind != CommandKind.PAUSE:
+        raise InvalidInput([Fault("until", shown(command.until[:64]), f"goes with no {command.kind}", "leave it out")])
     partition, reason = command.reply_partition, command.reason
     if partition is not None and not 0 <= partition < 2**31:
         remedy = "give the partition of the outcomes topic that you read"
@@ -183,7 +194,7 @@ def _check_envelope(command: Command) -> None:
 
 
 def _unknown_kind(kind: str) -> Fault:
-    known = ", ".join(CommandKind)
+    known = ", ".join(kind for kind in CommandKind if not is_for_owners(kind))
     if kind in LATER_KINDS:
         return Fault("kind", shown(kind), f"is not supported yet: {LATER_KINDS[kind]}", f"use one of: {known}")
     return Fault("kind", shown(kind), "is not a kind of command", f"use one of: {known}")

@@ -17,6 +17,7 @@ from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.ids import execution_id as make_execution_id
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.jobs import Job
 from tocsin.domain.policies import Overlap
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import Active, Phase
@@ -76,6 +77,50 @@ class DispatchDesk:
     def admits(self, execution_id: str, overlap: Overlap) -> bool:
         """Tell whether an execution may start now, by what its job has active."""
         return overlap is Overlap.ALLOW or not self._actives.has_job_of(execution_id)
+
+    def admits_any(self, execution_id: str) -> bool:
+        """Tell whether nothing of an execution's job has not ended."""
+        return not self._actives.has_job_of(execution_id)
+
+    def is_running(self, job: Job) -> bool:
+        """Tell whether an execution of a job has not ended."""
+        return bool(self._actives.of_job(f"{job.job_id}.{job.created_version}"))
+
+    def cancel_retries(self, step: Step, job: Job, reason: str) -> tuple[int, int]:
+        """End what of a job waits to be dispatched again, and let what runs fail for good.
+
+        Returns:
+            How many executions were ended, and how many go on.
+        """
+        names = self._actives.of_job(f"{job.job_id}.{job.created_version}")
+        waiting = [name for name in names if self._known(name).phase == Phase.WAITING]
+        for execution_id in waiting:
+            active = self._known(execution_id)
+            head, head_bytes = self._codec.split_head(active.execution)
+            event = ExecutionEvent(head, ExecutionState.CANCELLED, active.published_at, step.now, reason=reason)
+            value = self._codec.encode_event(head_bytes, event)
+            step.records.append(NewRecord(EVENTS, self._shard, execution_id, value))
+            self._actives.end(execution_id)
+            step.changed.pop(execution_id, None)
+            step.ended.append(execution_id)
+            step.tally.completed["CANCELLED"] = step.tally.completed.get("CANCELLED", 0) + 1
+            step.turn = True
+        for execution_id in names:
+            if execution_id not in waiting:
+                self._without_retries(step, execution_id)
+        return len(waiting), len(names) - len(waiting)
+
+    def _without_retries(self, step: Step, execution_id: str) -> None:
+        active = self._known(execution_id)
+        decoded = self._codec.decode_execution(active.execution)
+        if decoded.retry is not None:
+            execution = self._codec.encode_execution(decoded.head, decoded.target)
+            self.change(step, execution_id, active._replace(execution=execution))
+
+    def _known(self, execution_id: str) -> Active:
+        active = self._actives.get(execution_id)
+        assert active is not None, "the index by job names only what is active"
+        return active
 
     def is_active(self, execution_id: str) -> bool:
         """Tell whether this very execution was dispatched and has not ended."""

@@ -12,6 +12,7 @@ from tocsin.domain.firing import FiringPlan, plan_of, plan_text
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import Void
+from tocsin.domain.timers import timer_of
 from tocsin.engine.dispatch_desk import lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.held import HeldEntries
@@ -78,6 +79,10 @@ class Filing:
             plan_text(job.definition, job.job_id, job.created_at),
         )
 
+    def row_of(self, job: Job, key: EntryKey) -> Entry:
+        """Return the index row that a job's snapshot asks for at a key: of its occurrence, or of its timer."""
+        return timer_of(job, key) if job.waits_for_timer else self.entry_of(job, key)
+
     def file(self, step: Step, job: Job, former: Job | None = None) -> bytes:
         """Put a job's new snapshot into a step, with its row, and shadow the rows of the former one.
 
@@ -86,7 +91,7 @@ class Filing:
         """
         # All that may fail comes before anything is put into the step.
         snapshot = self._codec.encode_job(job)
-        entry = self.entry_of(job, job.entry) if job.entry is not None else None
+        entry = self.row_of(job, job.entry) if job.entry is not None else None
         step.jobs.append(NewRecord(JOBS, self._state.shard, job.job_id, snapshot))
         step.snapshots.append(job)
         step.deletes.extend(job.replaced)
@@ -114,6 +119,8 @@ class Filing:
         entry, cursor = job.entry, self._state.cursor
         if entry is None or entry.place > cursor:
             return entry
+        if job.waits_for_timer:
+            return None
         if (held := self.held_key(job)) is not None:
             return held
         named = self._state.named.get(job.job_id)
@@ -133,7 +140,7 @@ class Filing:
     def present_entries(self, job: Job) -> tuple[Entry, ...]:
         """Return the rows that a job, by its latest snapshot, has past the cursor."""
         key = self.present_key(job)
-        return () if key is None or key.place <= self._state.cursor else (self.entry_of(job, key),)
+        return () if key is None or key.place <= self._state.cursor else (self.row_of(job, key),)
 
     def _shadow(self, step: Step, job: Job, former: Job) -> None:
         """Leave a void: rows, wheel entries, re-derived successors and names of an older version do not count."""

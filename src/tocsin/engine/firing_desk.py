@@ -11,6 +11,7 @@ from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.firing import plan_of
 from tocsin.domain.instants import Micros, minute_of
+from tocsin.domain.timers import is_timer
 from tocsin.engine.catch_up import CatchUps, Missed
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
@@ -22,6 +23,7 @@ from tocsin.engine.shard_state import ShardState
 from tocsin.engine.successors import Following, Successors
 from tocsin.engine.suspects import ENTRY, Suspect
 from tocsin.engine.time_wheel import TimeWheel
+from tocsin.engine.timers import Timers
 
 
 class FiringDesk:
@@ -37,6 +39,7 @@ class FiringDesk:
         held: HeldEntries,
         parking: Parking,
         set_asides: SetAsides,
+        timers: Timers,
     ) -> None:
         self._state = state
         self._dispatches = dispatches
@@ -46,6 +49,7 @@ class FiringDesk:
         self._held = held
         self._parking = parking
         self._set_asides = set_asides
+        self._timers = timers
         self._wheel = TimeWheel()
         self._faults: dict[EntryKey, str] = {}
         """What is wrong with rows in the wheel; they become dead letters when they are due, and decided like others."""
@@ -64,7 +68,7 @@ class FiringDesk:
         cursor = self._state.cursor
         ahead = [row for row in rows if row[:3] > cursor]
         for row in ahead:
-            if self._set_asides.knows(row):
+            if self._set_asides.knows(row) or is_timer(row):
                 continue  # It is set aside when it is due, and until then not looked at again.
             step.at_hand = Suspect(ENTRY, row)
             fault = self._dispatches.fault_of(row)
@@ -110,18 +114,24 @@ class FiringDesk:
         void = self._state.voids.get(entry.job_id)
         if void is not None and entry.version < void.version:
             return 0
-        if self._parking.has(entry.job_id):
+        timer = is_timer(entry)
+        if not timer and self._parking.has(entry.job_id):
             self._held.hold(step, entry)
             return 0
         step.at_hand = Suspect(ENTRY, entry)
         if self._set_asides.refuses(step, entry):
             return 0
+        if timer:
+            self._file_next(step, self._timers.ring(step, entry))
+            return 0
         fault = self._faults.pop(entry.key, None) if self._faults else None
         fault = fault or self._dispatches.fault_of_lane(entry.lane)
         if fault is not None:
             self._dispatches.set_aside(step, entry, fault)
+            self._timers.suspend(step, entry, fault)
             return 0
         if not entry.plan:
+            self._file_next(step, self._timers.after_last(step, entry))
             return self._run(step, entry, stamp)
         following = self._successors.follow(entry, step.now, before)
         size = 0
@@ -159,7 +169,11 @@ class FiringDesk:
             step.named.append(following.name)
         if following.skipped is not None:
             self._dispatches.skip_range(step, entry.execution, *following.skipped)
-        if following.entry is not None:
-            step.inserts.append(following.entry)
-            if self._horizon.has_begun(minute_of(following.entry.run_at)):
-                self._wheel.add([following.entry])
+        self._file_next(step, following.entry or self._timers.after_last(step, entry))
+
+    def _file_next(self, step: Step, entry: Entry | None) -> None:
+        """File the row that follows one that was decided."""
+        if entry is not None:
+            step.inserts.append(entry)
+            if self._horizon.has_begun(minute_of(entry.run_at)):
+                self._wheel.add([entry])

@@ -12,18 +12,21 @@ from typing import Final
 
 from tocsin.domain import ids
 from tocsin.domain.catch_up import OnResume, SkipReason
-from tocsin.domain.commands import Command, OutcomeDetail
+from tocsin.domain.commands import Command, CommandKind, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import AttemptHead
-from tocsin.domain.instants import Micros
+from tocsin.domain.fields import shown
+from tocsin.domain.instants import Micros, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.schedules import Delay, RunAt, one_off_at
+from tocsin.domain.schedules import RUN_AT_REMEDY, Delay, RunAt, one_off_at
 from tocsin.engine.dispatch_desk import DispatchDesk, lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.index_rebuild import IndexRebuild
+from tocsin.engine.job_ends import JobEnds
+from tocsin.engine.own_commands import OwnNote
 from tocsin.engine.pauses import Pauses
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
@@ -73,8 +76,10 @@ class JobCommands:
         dispatches: DispatchDesk,
         rebuild: IndexRebuild,
         pauses: Pauses,
+        ends: JobEnds,
         codec: RecordCodec,
     ) -> None:
+        self._ends = ends
         self._state = state
         self._filing = filing
         self._dispatches = dispatches
@@ -136,7 +141,8 @@ class JobCommands:
             if not same_schedule:
                 pending = self._one_off_at(job, order) if one_off else self._filing.plan(job).next_after(order.at)
                 self._pauses.skip(step, former, order.at)
-            return self._file(step, replace(job, pending=pending), former, OutcomeDetail.UPDATED)
+            job = replace(job, pending=pending, paused_until=former.paused_until)
+            return self._file(step, self._timed(job), former, OutcomeDetail.UPDATED)
         held = self._filing.held_key(former) if same_schedule else None
         if held is not None:
             # It was due while this command waited, and both definitions have it.
@@ -162,14 +168,23 @@ class JobCommands:
         return self._file(step, replace(job, entry=entry), former, OutcomeDetail.UPDATED)
 
     def pause(self, step: Step, order: Order, former: Job) -> Answer:
-        """Stop a job's occurrences; what runs, and its retries, go on."""
-        reason = order.command.reason
-        if former.state is JobState.PAUSED:
+        """Stop a job's occurrences; what runs, and its retries, go on. ``until``: it resumes by itself."""
+        reason, until = order.command.reason, _until(order)
+        if former.state is JobState.FINISHED:
+            fault = Fault("job_id", shown(former.job_id), "is finished: nothing of it is to come", "leave it")
+            return Answer(False, OutcomeDetail.FINISHED, faults=(fault,))
+        if former.state is JobState.PAUSED and former.paused_until == until:
             return self._unchanged(former)
+        if former.state is JobState.PAUSED:
+            reason = reason if reason is not None else former.paused_reason
+            job = self._next_version(order, former, paused_reason=reason, paused_until=until)
+            return self._file(step, self._timed(job), former, OutcomeDetail.PAUSED)
         present = self._filing.present_key(former) if not self._has_fired(former) else None
         pending = present.scheduled_for if present is not None else None
-        job = self._next_version(order, former, state=JobState.PAUSED, paused_reason=reason, pending=pending)
-        return self._file(step, job, former, OutcomeDetail.PAUSED)
+        job = self._next_version(
+            order, former, state=JobState.PAUSED, paused_reason=reason, pending=pending, paused_until=until
+        )
+        return self._file(step, self._timed(job), former, OutcomeDetail.PAUSED)
 
     def resume(self, step: Step, order: Order, former: Job) -> Answer:
         """Let a job's occurrences go on: the next one after now. What passed in the pause is as ``on_resume`` says."""
@@ -183,7 +198,8 @@ class JobCommands:
                 self._pauses.skip(step, former, order.at)
             return answer
         job = replace(job, entry=self._filing.next_key(job, order.at))
-        answer = self._file(step, job, former, OutcomeDetail.RESUMED)
+        # What was held back may be caught up with from here on.
+        answer = self._file(step, job, former, OutcomeDetail.RESUMED, busy=former.pending is not None)
         self._pauses.end(step, former, job, order.at)
         return answer
 
@@ -212,7 +228,13 @@ class JobCommands:
         self._pauses.skip(step, former, order.at)
         self._pauses.overtaken(step, former, order.at, SkipReason.DELETED)
         self._filing.file(step, job, former)
-        detail = OutcomeDetail.ALREADY_FIRED if finished else OutcomeDetail.PREVENTED
+        cancelled, running = self._dispatches.cancel_retries(step, former, "job_deleted")
+        if not finished:
+            detail = OutcomeDetail.PREVENTED
+        elif cancelled and not running:
+            detail = OutcomeDetail.RETRY_CANCELLED
+        else:
+            detail = OutcomeDetail.ALREADY_FIRED
         return Answer(True, detail, job)
 
     def rebuild_index(self, step: Step, order: Order) -> Answer:
@@ -220,13 +242,36 @@ class JobCommands:
         self._rebuild.begin(step, order.command_id)
         return Answer(True, OutcomeDetail.BEGUN)
 
+    def by_owner(self, step: Step, order: Order, former: Job, note: OwnNote | None) -> Answer:
+        """Carry out a command that the owner gave to itself."""
+        assert note is not None, "others are refused as they are read"
+        if former.state is JobState.DELETED or former.version != note.version:
+            return Answer(True, OutcomeDetail.UNCHANGED, former)
+        if note.kind == CommandKind.FINISH:
+            job = self._ends.finish(step, former, order.version, order.at)
+        elif note.kind == CommandKind.REMOVE:
+            job = self._ends.remove(step, former, order.version, order.at)
+        else:
+            reason = order.command.reason or "suspended"
+            job = self._ends.suspend(step, former, order.version, order.at, reason, note)
+        return Answer(True, OutcomeDetail.UPDATED if job else OutcomeDetail.UNCHANGED, job or former)
+
+    def _timed(self, job: Job) -> Job:
+        """Return a paused job with the timer of its resumption, where it has one."""
+        if job.paused_until is None:
+            return job
+        return replace(job, entry=self._filing.late_or_on_time(job.job_id, job.version, job.paused_until))
+
     def _next_version(self, order: Order, former: Job, **changes: object) -> Job:
         base = replace(
             former,
             version=order.version,
             updated_at=order.at,
+            state=JobState.ACTIVE if former.state is JobState.FINISHED else former.state,
             entry=None,
             replaced=self._filing.replaced_by_next(former),
+            paused_until=None,
+            finished_at=None,
         )
         return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -245,6 +290,8 @@ class JobCommands:
             return False
         if job.state is JobState.PAUSED:
             return job.pending is None
+        if job.has_ended:
+            return True
         return self._filing.present_key(job) is None
 
     def _first_key(self, job: Job, order: Order) -> EntryKey | None:
@@ -265,11 +312,30 @@ class JobCommands:
         except ValueError as error:
             raise InvalidInput([Fault("schedule.delay_s", "the delay", str(error), "give a shorter delay")]) from None
 
-    def _file(self, step: Step, job: Job, former: Job | None, detail: OutcomeDetail) -> Answer:
+    def _file(self, step: Step, job: Job, former: Job | None, detail: OutcomeDetail, *, busy: bool = False) -> Answer:
+        job = self._ends.settled(job, job.updated_at, busy=busy)
         return Answer(True, detail, job, self._filing.file(step, job, former))
 
     def _unchanged(self, job: Job) -> Answer:
         return Answer(True, OutcomeDetail.UNCHANGED, job, self._codec.encode_job(job))
+
+
+def _until(order: Order) -> Micros | None:
+    """Return when a paused job is to resume by itself.
+
+    Raises:
+        InvalidInput: that is no time, or over.
+    """
+    text = order.command.until
+    if text is None:
+        return None
+    try:
+        until = parse_rfc3339(text)
+    except ValueError as error:
+        raise InvalidInput([Fault("until", shown(text[:64]), str(error), RUN_AT_REMEDY)]) from None
+    if until <= order.at:
+        raise InvalidInput([Fault("until", shown(text), "is over", "give a time to come, or leave it out")])
+    return until
 
 
 def hash_of(definition: JobDefinition) -> str:

@@ -7,9 +7,8 @@ the state in memory is worth nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.engine.actives import Actives, job_of
@@ -27,15 +26,19 @@ from tocsin.engine.horizon import Horizon
 from tocsin.engine.index_mark import IndexMark
 from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.job_commands import JobCommands
+from tocsin.engine.job_ends import JobEnds
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.passed_buckets import PassedBuckets
 from tocsin.engine.pauses import Pauses
+from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
 from tocsin.engine.successors import Successors
-from tocsin.engine.suspects import ENTRY, JOB, UNSUSPECTED, Suspect, Suspicion
+from tocsin.engine.suspects import JOB, UNSUSPECTED, Suspect, Suspicion
+from tocsin.engine.timers import Timers
 from tocsin.engine.verdicts import Verdicts
 from tocsin.engine.work import Room, Work
 from tocsin.ports.codec import RecordCodec
@@ -70,7 +73,6 @@ class ShardEngine:
         self._stored_upto = state.successors_upto
         """The successors of rows at or before it are in the store, and voids of such rows may be forgotten."""
         self._start = state.cursor
-        """Rows at or before it fired under former owners; their successors are derived again as they are read."""
         self._horizon = Horizon(minute_of(min(state.successors_upto, state.cursor).run_at), limits.horizon)
         self._passed = PassedBuckets(state, limits.passed)
         self._mark = IndexMark(state)
@@ -83,20 +85,32 @@ class ShardEngine:
         self._successors = Successors(state, codec)
         catch_ups = CatchUps(self._work, self._dispatches, self._successors, codec, limits.catch_up)
         pauses = Pauses(self._filing, self._dispatches, self._successors, catch_ups)
-        job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, pauses, codec)
+        own = OwnCommands(state, codec)
+        self._timers = Timers(state, self._dispatches, self._work, own)
+        ends = JobEnds(self._filing, self._dispatches, self._work)
+        job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, pauses, ends, codec)
         self.commands = CommandDesk(
-            state, self._outbox, job_commands, self._held, codec, outcome_partitions, limits.parking, culprits
+            state,
+            self._outbox,
+            job_commands,
+            self._held,
+            own,
+            codec,
+            outcome_partitions,
+            limits.parking,
+            culprits,
         )
         catch_ups.stand_behind(self.commands.parking)
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec, culprits)
         self._set_asides = SetAsides(state.shard, self._dispatches, self._reports, codec, culprits)
         self._firing = FiringDesk(
             state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,
-            self._set_asides,
+            self._set_asides, self._timers,
         )  # fmt: skip
         self._verdicts = Verdicts(self._actives, self._reports, round(limits.outlived_after_s * SECOND))
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
-        self._derived: dict[EntryKey, Entry] = {}
+        again = (self._set_asides, self._dispatches, self._successors, self._timers)
+        self._rederived = Rederivation(state, self._held, *again)
         self._swept_at: Micros = 0
         self._last_delta_at: Micros = 0
         """0: the first step always makes a turn, which records the new owner before anything else happens."""
@@ -153,9 +167,9 @@ class ShardEngine:
             row = snapshot if job.state is not JobState.DELETED else None
             step.job_rows.append(JobRow(job.job_id, job.version, row))
             if job.entry is not None and not self._set_asides.knows_job(job.job_id):
-                entry = self._filing.entry_of(job, job.entry)
+                entry = self._filing.row_of(job, job.entry)
                 step.inserts.append(entry)
-                self._derive_again(step, [entry])
+                self._rederived.take(step, [entry])
 
     def step(self, now: Micros, arrivals: Arrivals) -> Step:
         """Decide everything that can be decided now.
@@ -186,7 +200,7 @@ class ShardEngine:
         self._set_asides.begin(step)
         if arrivals.jobs_page is not None:
             self._rebuild.page_read(arrivals.jobs_page)
-        self._file_derived(step)
+        self._rederived.file(step)
         for record in arrivals.commands:
             self.commands.receive(record, step.now)
         if self._mark.is_lost:
@@ -228,7 +242,7 @@ class ShardEngine:
 
     def _take_completion(self, step: Step, completion: Completion) -> None:
         if isinstance(completion, BucketPage):
-            self._derive_again(step, (entry for entry in completion.entries if entry[:3] > self._stored_upto))
+            self._rederived.take(step, (entry for entry in completion.entries if entry[:3] > self._stored_upto))
             self._firing.admit_rows(step, completion.entries)
             self._passed.read(completion.minute, len(completion.entries), completion.last)
             self._mark.page_read(completion, self._horizon, step.now)
@@ -246,30 +260,6 @@ class ShardEngine:
             for job in settled.deleted:
                 step.jobs.append(NewRecord(JOBS, self.state.shard, job.job_id, None))
                 step.turn = True
-
-    def _derive_again(self, step: Step, entries: Iterable[Entry]) -> None:
-        """Find the present rows of jobs whose occurrences fired under a former owner."""
-        voids, start = self.state.voids, self._start
-        for entry in entries:
-            if not entry.plan or entry[:3] > start or self._set_asides.refuses(step, entry):
-                continue
-            step.at_hand = Suspect(ENTRY, entry)
-            void = voids.get(entry.job_id)
-            if self._held.key_of(entry.job_id, entry.version) is not None:
-                continue  # what follows is worked out when the occurrence at hand is decided
-            if (void is None or entry.version >= void.version) and self._dispatches.fault_of(entry) is None:
-                successor = self._successors.derive_again(entry)
-                if successor is not None:
-                    self._derived[successor.key] = successor
-
-    def _file_derived(self, step: Step) -> None:
-        """File what was derived again; it may be in the store already, and is then written once more, the same."""
-        for entry in self._derived.values():
-            void = self.state.voids.get(entry.job_id)
-            if entry[:3] > self.state.cursor and (void is None or entry.version >= void.version):
-                step.inserts.append(entry)
-                step.turn = True
-        self._derived = {}
 
     def _look_ahead(self, step: Step) -> None:
         """Begin the reads of coming minutes; what the store may not have yet comes from the outbox and this step."""

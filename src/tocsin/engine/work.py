@@ -104,6 +104,10 @@ class Work:
         items = (self._state.work[item_id] for item_id in self._by_job.get(job_id, ()))
         return [item for item in items if item.kind == kind]
 
+    def has_job(self, job_id: str) -> bool:
+        """Tell whether work of a job is under way."""
+        return job_id in self._by_job
+
     def begin(self, step: Step, kind: str, job_id: str | None, data: str) -> WorkItem:
         """Put a new item into a step; it goes on from the next one. Its id is never used again in its shard."""
         item = WorkItem(f"{step.number}.{len(step.work)}", kind, job_id, data)

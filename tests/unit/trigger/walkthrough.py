@@ -23,6 +23,7 @@ from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.instants import MINUTE, SECOND, format_rfc3339
 from tocsin.domain.shard_records import Active
 from tocsin.domain.sharding import shard_of
+from tocsin.domain.timers import is_timer
 from tocsin.engine.offset_metadata import decode_marks
 from tocsin.engine.ring import is_delta_key
 from tocsin.ports.shard_log import (
@@ -147,12 +148,9 @@ class Walk:
         return new + gone
 
     def _index_row(self, place: tuple[Any, ...], entry: Entry) -> str:
-        execution = CODEC.decode_execution(entry.execution)
-        rest = {
-            "lane": entry.lane,
-            "plan": entry.plan or "(a one-off with default policies)",
-            "execution": _plain(execution),
-        }
+        rest: dict[str, Any] = {"lane": entry.lane, "plan": entry.plan or "(a one-off with default policies)"}
+        if not is_timer(entry):
+            rest["execution"] = _plain(CODEC.decode_execution(entry.execution))
         return _text("schedule_index, written", _index_key(place) | rest)
 
     def _job_row_news(self) -> list[str]:
@@ -250,6 +248,8 @@ def _is_empty(value: Any) -> bool:
 def _bytes(value: bytes, name: str) -> str:
     if name == "job":
         return "the bytes of the record on jobs"
+    if name == "value":
+        return "the bytes of the record on commands"
     head = CODEC.decode_head(value)
     return f"the bytes of {head.execution_id}, attempt {head.attempt}, token {head.token}"
 

@@ -26,6 +26,7 @@ _TYPES: Final[dict[str, type]] = {
     "reason": str,
     "forwarded_from": str,
     "zone_data": str,
+    "until": str,
 }
 
 

@@ -11,7 +11,8 @@ from tocsin.domain.definitions import to_mapping
 from tocsin.domain.errors import Fault, InvalidInput, Undecodable
 from tocsin.domain.fields import shown
 from tocsin.domain.ids import keyed_job_id, parse_execution_id
-from tocsin.domain.instants import format_rfc3339
+from tocsin.domain.instants import format_rfc3339, parse_rfc3339
+from tocsin.domain.schedules import RUN_AT_REMEDY
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.decided import rejected, undecided, with_job
@@ -32,7 +33,7 @@ from tocsin.roles.gateway.submission import Undecided, command_of, submit
 router = APIRouter()
 
 REASON_CHARS_MAX: Final = 500
-LATER_OF_PAUSE: Final = {"until": "resuming a job by itself"}
+TIME_CHARS_MAX: Final = 64
 LATER_OF_RESUME: Final = {"on_resume": "running what a pause held back"}
 
 
@@ -65,13 +66,19 @@ async def put_job(request: Request, job_id: str) -> Json:
 
 @router.post("/v1/jobs/{job_id}:pause", response_model=None, **doc.PAUSE_JOB)
 async def pause_job(request: Request, job_id: str) -> Json:
-    """Pause a job: no new occurrences; what runs, and its retries, go on."""
+    """Pause a job: no new occurrences; what runs, and its retries, go on. With until, it resumes by itself."""
     parts = parts_of(request)
-    reader = verb_fields(await _verb(request), ("reason",), LATER_OF_PAUSE)
+    reader = verb_fields(await _verb(request), ("reason", "until"), {})
     reason = reader.text("reason", chars_max=REASON_CHARS_MAX)
+    until = reader.text("until", chars_max=TIME_CHARS_MAX, remedy=RUN_AT_REMEDY)
+    if until is not None:
+        try:
+            parse_rfc3339(until)
+        except ValueError as error:
+            reader.fault("until", until, str(error), RUN_AT_REMEDY)
     if reader.faults:
         raise InvalidInput(reader.faults)
-    return await _changed(parts, _command(request, CommandKind.PAUSE, job_id, reason))
+    return await _changed(parts, _command(request, CommandKind.PAUSE, job_id, reason, until))
 
 
 @router.post("/v1/jobs/{job_id}:resume", response_model=None, **doc.RESUME_JOB)
@@ -111,10 +118,12 @@ async def _verb(request: Request) -> Any:
     return await verb_body(request, parts_of(request).limits)
 
 
-def _command(request: Request, kind: CommandKind, job_id: str, reason: str | None = None) -> Command:
+def _command(
+    request: Request, kind: CommandKind, job_id: str, reason: str | None = None, until: str | None = None
+) -> Command:
     tenant_id = tenant_of(request)
     whole_id, if_version = job_id_of(tenant_id, job_id), if_version_of(request)
-    return command_of(parts_of(request), kind, whole_id, tenant_id, if_version=if_version, reason=reason)
+    return command_of(parts_of(request), kind, whole_id, tenant_id, if_version=if_version, reason=reason, until=until)
 
 
 async def _changed(parts: GatewayParts, command: Command) -> Json:

@@ -31,7 +31,11 @@ AGAINST: Final = {
         "an execution of {job_id} is active, and its concurrency is skip_if_running",
         "wait for its end, or set concurrency to allow",
     ),
-    OutcomeDetail.FINISHED: (409, "{job_id} has fired, and a one-off fires once", "create another job"),
+    OutcomeDetail.FINISHED: (
+        409,
+        "nothing of {job_id} is to come: it has fired, or its schedule has ended",
+        "create another job",
+    ),
 }
 """Rejections that say what stands against a command: status, problem and remedy."""
 

@@ -39,6 +39,7 @@ router = APIRouter()
 
 DELETED: Final = {
     OutcomeDetail.PREVENTED: "the job is deleted and will not run",
+    OutcomeDetail.RETRY_CANCELLED: "the job is deleted; its run waited to be attempted again, and is cancelled",
     OutcomeDetail.ALREADY_FIRED: "the job is deleted; it had fired before, and a run that is under way goes on",
 }
 

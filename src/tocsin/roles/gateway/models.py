@@ -15,7 +15,7 @@ Time = Annotated[str, Field(max_length=64)]
 Headers = Annotated[dict[str, Annotated[str, Field(max_length=HEADER_CHARS_MAX)]], Field(max_length=HEADERS_MAX)]
 Content = Annotated[str, Field(max_length=BODY_BYTES_MAX)] | dict[str, Any] | list[Any]
 """What is sent: its bytes are bounded, which says more than its characters."""
-State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED", "UNKNOWN"]
+State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED", "CANCELLED", "UNKNOWN"]
 
 
 class DstModel(BaseModel):
@@ -147,6 +147,12 @@ class JobRequest(BaseModel):
     on_resume: OnResumeMode | None = Field(
         None, description="of what passed in a pause; none: skipped, but a one-off fires late"
     )
+    finished_ttl_s: float = Field(
+        604_800.0,
+        ge=0,
+        le=315_576_000,
+        description="how long the job is kept after its end, until its key is free again",
+    )
     labels: dict[str, Annotated[str, Field(min_length=1, max_length=LABEL_CHARS_MAX)]] | None = Field(
         None, max_length=LABELS_MAX
     )
@@ -159,9 +165,11 @@ class JobModel(BaseModel):
     job_id: str
     tenant_id: str
     name: str | None
-    state: Literal["ACTIVE", "PAUSED"]
+    state: Literal["ACTIVE", "PAUSED", "FINISHED"]
     version: int
     paused_reason: str | None
+    paused_until: Time | None = Field(description="when a paused job resumes by itself")
+    finished_at: Time | None = Field(description="since when nothing of the job is to come")
     schedule: ScheduleModel | None = Field(description="as it was given; null: only triggered by hand")
     target: HttpTargetModel | MessageTargetModel
     retry: RetryModel | None
@@ -171,6 +179,7 @@ class JobModel(BaseModel):
     grace_s: float | None
     max_catch_up: int | None = Field(description="null unless catch_up is fire_all")
     on_resume: OnResumeMode | None
+    finished_ttl_s: float
     idempotency_key: str | None
     labels: dict[str, str] | None = None
     metadata: Any = None
@@ -192,9 +201,10 @@ class JobOrValidModel(RootModel[JobModel | ValidModel]):
 
 
 class PauseRequest(BaseModel):
-    """Why a job is paused."""
+    """Why a job is paused, and until when."""
 
     reason: str | None = Field(None, min_length=1, max_length=500, description="for people; kept with the job")
+    until: Time | None = Field(None, description="when the job resumes by itself; none: when it is told to")
 
 
 class TriggeredModel(BaseModel):

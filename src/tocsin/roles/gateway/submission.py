@@ -30,6 +30,7 @@ def command_of(
     *,
     if_version: int | None = None,
     reason: str | None = None,
+    until: str | None = None,
 ) -> Command:
     """Return a command with an id of its own. Outcomes go to partition 0: every gateway reads all of them."""
     command_id = ids.made_command_id(parts.new_uuid_hex())
@@ -42,6 +43,7 @@ def command_of(
         definition=definition,
         if_version=if_version,
         reason=reason,
+        until=until,
     )
 
 

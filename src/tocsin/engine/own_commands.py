@@ -1,0 +1,94 @@
+"""Commands that an owner gives to itself: what it changes of a job by its own decision goes through the log as well.
+
+So only commands make versions. In the turn that appends such a command its state notes that it is to come, and a
+command of these kinds that is not noted is anybody's, and refused: nobody else can write the state.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NamedTuple
+
+from tocsin.domain.commands import Command, CommandKind
+from tocsin.domain.entries import Entry
+from tocsin.domain.instants import Micros
+from tocsin.domain.shard_records import WorkItem
+from tocsin.domain.sharding import shard_key
+from tocsin.engine.effects import Step
+from tocsin.engine.shard_state import ShardState
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.shard_log import COMMANDS, NewRecord
+
+SUSPENDED: Final = "suspended"
+"""The reasons of suspensions begin with it; a person's own reason may say anything."""
+OWN: Final = "own"
+"""Kind of the work items that say which own commands are under way; they wait for those to be decided."""
+
+
+class OwnNote(NamedTuple):
+    """What the state notes of an own command.
+
+    Attributes:
+        kind: of the command.
+        job_id: in full.
+        version: of the job that it was given for; of another it changes nothing.
+        pending: of a suspension: the nominal time of the occurrence that was set aside, µs.
+    """
+
+    kind: str
+    job_id: str
+    version: int
+    pending: Micros | None = None
+
+
+class OwnCommands:
+    """The own commands of one shard that are under way."""
+
+    def __init__(self, state: ShardState, codec: RecordCodec) -> None:
+        self._state = state
+        self._codec = codec
+
+    def send(self, step: Step, note: OwnNote, tenant_id: str, *, reason: str | None = None) -> None:
+        """Append a command to the shard's own partition with this turn."""
+        command_id = f"{OWN}.{self._state.epoch}.{self._state.shard}.{step.number}.{len(step.records)}"
+        command = Command(
+            note.kind, command_id, note.job_id, tenant_id, if_version=note.version, reason=reason, reply_partition=0
+        )
+        value = self._codec.encode_command(command)
+        key = shard_key(note.job_id)
+        step.records.append(NewRecord(COMMANDS, self._state.shard, key, value, step.now))
+        # No job is named in the item: it outlives every change of the job, and is decided by its command alone.
+        item = WorkItem(command_id, OWN, None, json.dumps(note))
+        self._state.work[command_id] = item
+        step.work.append(item)
+        step.turn = True
+
+    def suspend(self, step: Step, entry: Entry, fault: str) -> None:
+        """Pause the job of a row that cannot be fired: its chain must not end without a word.
+
+        Resumed, it is filed anew from its definition.
+        """
+        note = OwnNote(CommandKind.SUSPEND, entry.job_id, entry.version, entry.scheduled_for)
+        self.send(step, note, entry.tenant_id, reason=f"{SUSPENDED}: a row of it cannot be fired: {fault}"[:500])
+
+    def note_of(self, command_id: str, kind: str, job_id: str) -> OwnNote | None:
+        """Return what is noted of a command, None where it is not the owner's."""
+        item = self._state.work.get(command_id)
+        if item is None or item.kind != OWN:
+            return None
+        note = OwnNote(*json.loads(item.data))
+        return note if (note.kind, note.job_id) == (kind, job_id) else None
+
+    def take(self, step: Step, command_id: str, kind: str, job_id: str) -> OwnNote | None:
+        """Return what is noted of a command that is decided now, and strike it out; a second one is anybody's."""
+        note = self.note_of(command_id, kind, job_id)
+        if note is not None:
+            del self._state.work[command_id]
+            step.work_done.append(command_id)
+            step.turn = True
+        return note
+
+
+def is_for_owners(kind: str) -> bool:
+    """Tell whether only an owner may give commands of a kind."""
+    return kind in (CommandKind.SUSPEND, CommandKind.FINISH, CommandKind.REMOVE)

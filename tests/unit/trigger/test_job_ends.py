@@ -1,0 +1,335 @@
+"""What an owner changes of jobs by itself: pauses that end, jobs that are finished, removed or suspended."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.unit.trigger.world import CODEC, TARGET, World
+from tocsin.domain.commands import Command
+from tocsin.domain.instants import SECOND, format_rfc3339
+from tocsin.domain.jobs import Job
+from tocsin.domain.shard_records import WorkItem
+from tocsin.ports.shard_log import COMMANDS
+
+SEEDS = int(os.environ.get("STORM_SEEDS", "20"))
+START = 1_800_000_000 * SECOND
+RETRIED = {"max_attempts": 3, "backoff": "fixed", "base_s": 600, "jitter": "none"}
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(shards=1)
+    world.clock.set(START)
+    world.start()
+    return world
+
+
+def _job(world: World, job_id: str) -> Job | None:
+    snapshot = world.tables.snapshot(job_id)
+    return None if snapshot is None else CODEC.decode_job(snapshot)
+
+
+def _state(world: World, job_id: str) -> str | None:
+    job = _job(world, job_id)
+    return None if job is None else str(job.state)
+
+
+def _nominal(world: World, job: str) -> list[int]:
+    return [(e.head.scheduled_for - START) // SECOND for e in world.executions() if e.head.job_id == job]
+
+
+def _at(seconds: float) -> str:
+    return format_rfc3339(START + round(seconds * SECOND))
+
+
+def _own_kinds(world: World) -> list[str]:
+    commands = [CODEC.decode_command(record.value) for record in world.log.all(COMMANDS)]
+    return [command.kind for command in commands if (command.command_id or "").startswith("own.")]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_pause_ends_by_itself(world: World, crash: bool) -> None:
+    job = world.recur({"every_s": 60, "anchor_at": _at(0)}, concurrency="allow")
+    world.run(5)
+    command = world.order("pause", job, until=_at(200), reason="maintenance")
+    world.run(150, step_s=1)
+    paused = _job(world, job)
+    assert paused is not None
+    assert (world.outcomes()[command].detail, str(paused.state), paused.paused_until) == (
+        "paused", "PAUSED", START + 200 * SECOND,
+    )  # fmt: skip
+    if crash:
+        world.store.lose()
+        world.start()
+    world.run(150, step_s=1)
+    assert _state(world, job) == "ACTIVE"
+    assert _nominal(world, job) == [240, 300]
+    assert not world.engines[0].state.work
+
+
+def test_a_one_off_whose_time_falls_into_a_timed_pause_fires_at_its_end(world: World) -> None:
+    job = world.create(in_s=30)
+    world.run(1)
+    world.order("pause", job, until=_at(100))
+    world.run(99, step_s=1)
+    assert world.fired() == []
+    world.run(5, step_s=1)
+    assert world.fired() == [job]
+
+
+@pytest.mark.parametrize("until", ["yesterday", "2027-01-15T08:00:00", "1999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_pause_until_no_time_to_come_is_refused(world: World, until: str) -> None:
+    job = world.create(in_s=30)
+    world.run(1)
+    command = world.order("pause", job, until=until)
+    other = world.order("resume", job, until=_at(100))
+    world.run(40, step_s=1)
+    assert [world.outcomes()[c].detail for c in (command, other)] == ["invalid", "invalid"]
+    assert world.outcomes()[command].faults[0].field == "until"
+    assert world.fired() == [job]
+
+
+def test_another_until_replaces_the_first_and_none_takes_it_back(world: World) -> None:
+    job = world.recur({"every_s": 60, "anchor_at": _at(0)}, concurrency="allow")
+    world.run(1)
+    orders = [world.order("pause", job, until=_at(100)), world.order("pause", job, until=_at(400))]
+    world.run(290, step_s=1)
+    assert _nominal(world, job) == []
+    orders += [world.order("pause", job, until=_at(400)), world.order("pause", job)]
+    world.run(400, step_s=1)
+    assert [world.outcomes()[c].detail for c in orders] == ["paused", "paused", "unchanged", "paused"]
+    assert (_nominal(world, job), _state(world, job)) == ([], "PAUSED")
+
+
+def test_a_resume_or_edit_before_the_end_of_a_pause_is_not_undone_by_it(world: World) -> None:
+    job = world.recur({"every_s": 60, "anchor_at": _at(0)}, concurrency="allow")
+    world.run(1)
+    world.order("pause", job, until=_at(100))
+    world.run(5)
+    world.order("resume", job)
+    world.order("pause", job)
+    world.run(200, step_s=1)
+    assert _state(world, job) == "PAUSED"
+
+
+def test_a_one_off_is_finished_once_its_run_has_ended(world: World) -> None:
+    job = world.create(in_s=1)
+    world.run(100, step_s=1)
+    assert _state(world, job) == "ACTIVE", "its run has not ended"
+    world.report(world.executions()[0])
+    world.run(200, step_s=1)
+    finished = _job(world, job)
+    assert finished is not None
+    assert str(finished.state) == "FINISHED"
+    assert START + 100 * SECOND <= (finished.finished_at or 0) <= START + 300 * SECOND
+    assert _own_kinds(world) == ["finish"]
+    assert not world.engines[0].state.work
+    assert not {id_ for id_ in world.outcomes() if id_.startswith("own.")}, "nobody waits for its outcome"
+
+
+def test_a_finished_job_is_removed_later_and_its_key_is_free_again(world: World) -> None:
+    definition = {"delay_s": 1, "target": TARGET, "idempotency_key": "k", "finished_ttl_s": 3600}
+    first = world.create_keyed(definition)
+    world.run(3)
+    world.report(world.executions()[0])
+    world.run(60, step_s=1)
+    job_id = world.outcomes()[first].job_id
+    assert _state(world, job_id) == "FINISHED"
+    again = world.create_keyed(definition)
+    world.run(2)
+    assert world.outcomes()[again].detail == "existed"
+    world.start()
+    world.run(3700, step_s=10)
+    assert _state(world, job_id) is None
+    anew = world.create_keyed(definition)
+    world.run(5)
+    assert world.outcomes()[anew].detail == "created"
+    assert len(world.fired()) == 2
+    assert len({e.head.execution_id for e in world.executions()}) == 2
+
+
+def test_by_default_a_finished_job_is_kept_for_a_week(world: World) -> None:
+    job = world.create(in_s=1)
+    world.run(2)
+    world.report(world.executions()[0])
+    world.run(60, step_s=1)
+    world.run(7 * 86_400 - 120, step_s=600)
+    assert _state(world, job) == "FINISHED"
+    world.run(600, step_s=5)
+    assert _state(world, job) is None
+
+
+def test_what_a_finished_job_still_takes(world: World) -> None:
+    job = world.create(in_s=1)
+    world.run(2)
+    world.report(world.executions()[0])
+    world.run(60, step_s=1)
+    paused = world.order("pause", job)
+    resumed = world.order("resume", job)
+    triggered = world.order("trigger", job)
+    moved = world.order("update", job, definition={"delay_s": 60, "target": TARGET})
+    renamed = world.order("update", job, definition={"run_at": _at(1), "target": TARGET, "name": "renamed"})
+    world.run(5)
+    outcomes = world.outcomes()
+    assert [outcomes[c].detail for c in (paused, resumed, triggered, moved, renamed)] == [
+        "finished", "unchanged", "triggered", "finished", "updated",
+    ]  # fmt: skip
+    world.report(world.executions()[-1])
+    world.run(60, step_s=1)
+    assert _state(world, job) == "FINISHED"
+    recurring = world.order("update", job, definition={"schedule": {"every_s": 30}, "target": TARGET})
+    world.run(100, step_s=1)
+    assert (world.outcomes()[recurring].detail, _state(world, job)) == ("updated", "ACTIVE")
+    assert len(world.executions()) == 3
+    deleted = world.delete(job)
+    world.run(3)
+    assert world.outcomes()[deleted].detail == "prevented"
+
+
+@pytest.mark.parametrize("kind", ["suspend", "finish", "remove"])
+def test_nobody_but_the_owner_gives_its_commands(world: World, kind: str) -> None:
+    job = world.create(in_s=100)
+    world.run(3)
+    version = world.outcomes()["c1"].version
+    number = world.engines[0].state.number
+    for n in range(30):
+        guess = f"own.1.0.{number + n // 10}.{n % 10}"
+        world.send(Command(kind, guess, job, None, 0, if_version=version, reason="forged"), shard=0)
+    world.order(kind, job)
+    world.run(120, step_s=1)
+    assert world.fired() == [job]
+    forged = [o for o in world.outcomes().values() if o.kind == kind]
+    assert len(forged) >= 30
+    assert {o.detail for o in forged} == {"invalid"}
+    assert "owner only" in str(forged[0].faults[0])
+
+
+def test_a_copy_of_an_own_command_has_no_effect(world: World) -> None:
+    job = world.recur({"every_s": 50, "anchor_at": _at(0)}, concurrency="allow")
+    world.run(1)
+    world.order("pause", job, until=_at(20))
+    world.run(25)
+    own = [r for r in world.log.all(COMMANDS) if b"own." in (r.value or b"")]
+    assert len(own) == 1
+    world.order("pause", job)
+    world.log.append(COMMANDS, 0, job, own[0].value)
+    world.run(100, step_s=1)
+    assert _state(world, job) == "PAUSED"
+
+
+@pytest.mark.parametrize("damage", [{"lane": "nowhere"}, {"plan": '{"cron":"* * * * *","tz":"No/Where"}'}])
+def test_a_damaged_row_suspends_its_job_which_goes_on_when_resumed(world: World, damage: dict[str, object]) -> None:
+    job = world.recur({"every_s": 300, "anchor_at": _at(0)}, concurrency="allow")
+    other = world.create(in_s=310)
+    world.run(1)
+    [(place, rows)] = [(p, rows) for p, rows in world.tables.index.items() if any(k.job_id == job for k in rows)]
+    for key in [key for key in rows if key.job_id == job]:
+        world.tables.index[place][key] = rows[key]._replace(**damage)
+    world.run(320, step_s=1)
+    assert world.fired() == [other]
+    assert world.dead_letters() == ["entry"]
+    suspended = _job(world, job)
+    assert suspended is not None
+    assert str(suspended.state) == "PAUSED"
+    assert (suspended.paused_reason or "").startswith("suspended: ")
+    world.order("resume", job)
+    world.run(600, step_s=1)
+    assert [n for n in _nominal(world, job) if n > 320] == [600, 900]
+
+
+def test_deleting_cancels_a_pending_retry_and_says_so(world: World) -> None:
+    world.recur({"every_s": 5000}, retry=RETRIED)
+    job = world.create_keyed({"delay_s": 1, "target": TARGET, "retry": RETRIED, "idempotency_key": "k"})
+    world.run(2)
+    world.report(world.executions()[0], "FAILED")
+    world.run(2)
+    job_id = world.outcomes()[job].job_id
+    deleted = world.delete(job_id)
+    world.run(1300, step_s=5)
+    assert world.outcomes()[deleted].detail == "retry_cancelled"
+    assert len(world.executions()) == 1
+    assert list(world.states().values()) == ["CANCELLED"]
+    assert not world.engines[0].state.active
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_deleting_lets_a_running_attempt_finish_and_makes_no_other(world: World, crash: bool) -> None:
+    job = world.create_keyed({"delay_s": 1, "target": TARGET, "retry": RETRIED, "idempotency_key": "k"})
+    world.run(2)
+    job_id = world.outcomes()[job].job_id
+    deleted = world.delete(job_id)
+    world.run(2)
+    assert world.outcomes()[deleted].detail == "already_fired"
+    if crash:
+        world.start()
+        world.run(1)
+    world.report(world.executions()[0], "FAILED")
+    world.run(1300, step_s=5)
+    assert len(world.executions()) == 1
+    assert list(world.states().values()) == ["DEAD"]
+
+
+def test_an_own_command_that_never_comes_back_is_kept(world: World) -> None:
+    """What is noted survives a takeover as it is, and a snapshot."""
+    job = world.create(in_s=50)
+    world.run(1)
+    item = WorkItem("own.1.0.9.9", "own", None, '["finish", "x", 1, null]')
+    world.engines[0].state.work[item.id] = item
+    world.order("pause", job, until=_at(30))
+    world.run(29)
+    assert item.id in world.engines[0].state.work
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_storm_of_ends(seed: int) -> None:
+    """Takeovers and outages while jobs end, pauses end and jobs are removed: all come to rest, nothing fires twice."""
+    chance = random.Random(seed)
+    world = World(shards=1)
+    world.clock.set(START)
+    world.start()
+    jobs = [
+        world.recur({"run_at": _at(chance.randrange(1, 120))}, finished_ttl_s=chance.choice([0, 60, 300]))
+        for _ in range(8)
+    ]
+    ticking = world.recur({"every_s": 10}, concurrency="allow")
+    reported: set[str] = set()
+    for _ in range(40):
+        deed, job = chance.random(), chance.choice(jobs)
+        if deed < 0.2:
+            world.order("pause", job, until=format_rfc3339(world.clock.now() + chance.randrange(1, 60) * SECOND))
+        elif deed < 0.3:
+            held = world.store.held
+            world.start()
+            world.store.held = held
+        elif deed < 0.4:
+            world.store.held = not world.store.held
+        elif deed < 0.5:
+            world.order("trigger", job)
+        for execution in world.executions():
+            if execution.head.execution_id not in reported and chance.random() < 0.4:
+                reported.add(execution.head.execution_id)
+                world.report(execution)
+        world.run(chance.choice([0.5, 3, 8]), step_s=0.5)
+    world.store.held = False
+    world.delete(ticking)
+    for _ in range(3):
+        world.run(200, step_s=1)
+        for execution in world.executions():
+            if execution.head.execution_id not in reported:
+                reported.add(execution.head.execution_id)
+                world.report(execution)
+    world.run(1500, step_s=5)
+    world.settle(30)
+    names = [e.head.execution_id for e in world.executions()]
+    assert len(set(names)) == len(names)
+    scheduled = {name.split(".")[0] for name in names if ".t" not in name}
+    scheduled |= {name.split(".")[0] for name, state in world.states().items() if state == "SKIPPED"}
+    assert scheduled >= set(jobs), "each fired, late at worst"
+    assert {_state(world, job) for job in jobs} == {None}, "each is removed in the end"
+    state = world.engines[0].state
+    assert not state.work
+    assert not state.parked
+    assert not state.active
