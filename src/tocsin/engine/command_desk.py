@@ -158,10 +158,8 @@ class CommandDesk:
                 self.parking.park(step, one)
             self._waiting.popleft()
             self.bytes_waiting -= one.size
-            room.take(one.size)
             self._state.commands_offset = one.record.offset + 1
-            if ready:
-                self._decide(step, one)
+            room.take(self._decide(step, one) if ready else one.size)
         step.turn = step.turn or room.used
         self._ask_for_rows(step)
         self._rows.trim()
@@ -177,8 +175,7 @@ class CommandDesk:
                 self.parking.ask_again(job_id)
             else:
                 self.parking.unpark(step, job_id)
-                room.take(one.size)
-                self._decide(step, one)
+                room.take(self._decide(step, one))
 
     @property
     def zone_data_wanted(self) -> str | None:
@@ -216,7 +213,9 @@ class CommandDesk:
         self._rows.ask(job_id, step.now)
         step.job_reads.append(job_id)
 
-    def _decide(self, step: Step, one: Waiting) -> None:
+    def _decide(self, step: Step, one: Waiting) -> int:
+        """Decide one; return its size, or that of what it led to: a small command may concern a large job."""
+        records, jobs = len(step.records), len(step.jobs)
         step.at_hand = Suspect(COMMAND, one.record)
         if one.passed_to is not None:
             self._pass_on(step, one, one.passed_to)
@@ -224,6 +223,8 @@ class CommandDesk:
             self._reject(step, one, one.faults)
         else:
             self._decide_order(step, one, one.order)
+        made = sum(len(record.value or b"") for record in [*step.records[records:], *step.jobs[jobs:]])
+        return max(one.size, made)
 
     def _decide_order(self, step: Step, one: Waiting, order: Order) -> None:
         note = self._own.take(step, order.command_id, order.command.kind, order.job_id)

@@ -5,14 +5,17 @@ Nothing is filed at or before the cursor, which says that all up to it is decide
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tocsin.domain import ids
 from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.executions import AttemptHead
 from tocsin.domain.firing import FiringPlan, plan_of, plan_text
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.schedules import Manual
 from tocsin.domain.shard_records import Void
-from tocsin.domain.timers import timer_of
+from tocsin.domain.timers import END_CHECK_FIRST, timer_of
 from tocsin.engine.dispatch_desk import lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.held import HeldEntries
@@ -141,6 +144,17 @@ class Filing:
         """Return the rows that a job, by its latest snapshot, has past the cursor."""
         key = self.present_key(job)
         return () if key is None or key.place <= self._state.cursor else (self.row_of(job, key),)
+
+    def end_check_of(self, job: Job) -> Entry | None:
+        """Return a timer that looks for the end of an active job of which nothing is to come; None of any other.
+
+        Its place is chosen anew each time, for the one that was set may be lost, and a second one harms nobody.
+        """
+        scheduled = not isinstance(job.definition.schedule, Manual)
+        if job.state is not JobState.ACTIVE or not scheduled or self.present_key(job) is not None:
+            return None
+        at = self._state.cursor.run_at + END_CHECK_FIRST
+        return timer_of(replace(job, finished_at=job.updated_at), EntryKey(at, job.job_id, job.version, at))
 
     def _shadow(self, step: Step, job: Job, former: Job) -> None:
         """Leave a void: rows, wheel entries, re-derived successors and names of an older version do not count."""

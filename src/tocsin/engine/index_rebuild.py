@@ -115,7 +115,8 @@ class IndexRebuild:
             void = self._state.voids.get(job.job_id)
             if void is not None and void.version > job.version:
                 return
-            entries = self._filing.present_entries(job)
+            check = self._filing.end_check_of(job)
+            entries = self._filing.present_entries(job) if check is None else (check,)
         except (Undecodable, CronError, ValueError):
             # One damaged snapshot must not keep the others from their rows; its bytes stay in the log.
             self._damaged += 1

@@ -139,7 +139,8 @@ def test_pause_and_resume_show_in_the_job() -> None:
 @pytest.mark.parametrize(
     ("verb", "body", "field"),
     [
-        ("pause", {"until": "2027-01-01T00:00:00Z"}, "until"),
+        ("pause", {"until": "2027-01-01T00:00:00"}, "until"),
+        ("pause", {"until": 5}, "until"),
         ("pause", {"reason": ""}, "reason"),
         ("pause", {"reason": "x" * 501}, "reason"),
         ("pause", {"reason": 5}, "reason"),
@@ -158,7 +159,7 @@ def test_a_verb_with_a_fault_is_not_sent(verb: str, body: object, field: str) ->
         path, _ = await created(client)
         problem = problem_of(await client.post(f"{path}:{verb}", json=body), 422)
         assert problem["faults"][0]["field"] == field
-        if field in ("until", "on_resume"):
+        if field == "on_resume":
             assert "not supported yet" in problem["detail"]
 
     visit(house, scene)

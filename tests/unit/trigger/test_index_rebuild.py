@@ -10,6 +10,7 @@ from tests.unit.trigger.world import CODEC, World
 from tocsin.domain.commands import Command
 from tocsin.domain.entries import Entry
 from tocsin.domain.instants import SECOND
+from tocsin.domain.timers import is_timer
 from tocsin.engine.shard_engine import EngineLimits
 
 SMALL = EngineLimits(fires_max=5, commands_max=6, work_portions_max=4, cursor_persist_s=2.0, ring=32)
@@ -36,11 +37,11 @@ def _until_rebuilt(world: World) -> None:
 
 
 def _rows(world: World) -> dict[int, set[Entry]]:
-    """The rows that are still to come, by shard."""
+    """The occurrences that are still to come, by shard; where a look for a job's end stands is its owner's choice."""
     cursors = {shard: engine.state.cursor for shard, engine in world.engines.items()}
     found: dict[int, set[Entry]] = {shard: set() for shard in cursors}
     for (_, shard), rows in world.tables.index.items():
-        found[shard] |= {entry for entry in rows.values() if entry[:3] > cursors[shard]}
+        found[shard] |= {entry for entry in rows.values() if entry[:3] > cursors[shard] and not is_timer(entry)}
     return found
 
 

@@ -333,3 +333,14 @@ def test_storm_of_ends(seed: int) -> None:
     assert not state.work
     assert not state.parked
     assert not state.active
+
+
+def test_a_rebuilt_index_looks_for_the_ends_of_jobs_again(world: World) -> None:
+    job = world.create(in_s=1)
+    world.run(5)
+    world.tables.index.clear()
+    world.send(Command("rebuild_index", "again", None, None, 0), shard=0)
+    world.report(world.executions()[0])
+    world.start()
+    world.run(60, step_s=1)
+    assert _state(world, job) == "FINISHED"

@@ -39,7 +39,8 @@ def create(world: World, count: int) -> None:
 def test_reports_retries_and_dead_letters_of_large_executions_go_in_bounded_turns(kind: str) -> None:
     """The bodies of all of them together would make transactions of 10 and 20 MB."""
     bound = 1_000_000
-    world = World(1, EngineLimits(retry_bytes_max=bound, report_bytes_max=bound, fire_bytes_max=bound))
+    bounds = EngineLimits(retry_bytes_max=bound, report_bytes_max=bound, fire_bytes_max=bound, command_bytes_max=bound)
+    world = World(1, bounds)
     world.start()
     world.settle()
     create(world, 50)
