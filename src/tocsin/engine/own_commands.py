@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
+from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.commands import Command, CommandKind
 from tocsin.domain.entries import Entry
 from tocsin.domain.instants import Micros
@@ -69,7 +70,9 @@ class OwnCommands:
         Resumed, it is filed anew from its definition.
         """
         note = OwnNote(CommandKind.SUSPEND, entry.job_id, entry.version, entry.scheduled_for)
-        self.send(step, note, entry.tenant_id, reason=f"{SUSPENDED}: a row of it cannot be fired: {fault}"[:500])
+        reason = f"{SUSPENDED}: a row of it cannot be fired: {fault}"[:500]
+        self.send(step, note, entry.tenant_id, reason=reason)
+        step.alerts.append(Alert(AlertKind.SUSPENDED, step.now, entry.tenant_id, entry.job_id, message=reason))
 
     def note_of(self, command_id: str, kind: str, job_id: str) -> OwnNote | None:
         """Return what is noted of a command, None where it is not the owner's."""
