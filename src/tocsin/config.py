@@ -236,6 +236,23 @@ class ProjectorSettings(BaseModel):
     )
 
 
+class ReconcilerSettings(BaseModel):
+    """Bounds of the reconciler."""
+
+    every_s: float = Field(60.0, gt=0, description="how often it looks at what has closed")
+    settle_s: float = Field(120.0, ge=0, description="how long after its end a minute is looked at first")
+    look_back_s: float = Field(3_600.0, ge=0, description="how far back it begins when it starts")
+    minutes_per_look_max: int = Field(60, ge=1, description="of one shard")
+    open_minutes_max: int = Field(
+        1_000, ge=0, description="minutes with something still in motion that are looked at again; the newest"
+    )
+    reads_max: int = Field(64, ge=1, description="runs read at once")
+    patience_s: float = Field(
+        60.0, gt=0, description="how long it waits for the projectors, and for owners to go on, in one look"
+    )
+    alerts_max: int = Field(20, ge=0, description="of one look that are told one by one; the rest is summed up")
+
+
 class MetricsSettings(BaseModel):
     """Prometheus metrics of the process; the gateway also serves them at /metrics."""
 
@@ -259,6 +276,7 @@ class Settings(BaseSettings):
     worker: WorkerSettings = WorkerSettings()
     gateway: GatewaySettings = GatewaySettings()
     projector: ProjectorSettings = ProjectorSettings()
+    reconciler: ReconcilerSettings = ReconcilerSettings()
     metrics: MetricsSettings = MetricsSettings()
     ready_file: str | None = Field(
         default=None, description="written once the process serves, with its pid and addresses, as JSON"

@@ -22,6 +22,7 @@ from tocsin.cli import (
     index,
     job_definitions,
     jobs,
+    reconcile,
     roles,
     runs,
     schema,
@@ -52,6 +53,7 @@ app.add_typer(cron.app, name="cron")
 app.add_typer(tz.app, name="tz")
 app.command(epilog=EPILOG)(fleet.fleet)
 app.command(epilog=alerts.EPILOG)(alerts.alerts)
+app.command(epilog=reconcile.EPILOG)(reconcile.reconcile)
 app.command()(demo.demo)
 app.command()(dev.dev)
 app.command()(roles.gateway)

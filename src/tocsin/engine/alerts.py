@@ -1,4 +1,4 @@
-"""What a step alerts people to, as records: few, however much went wrong at once.
+"""What people are alerted to: few records, however much went wrong at once.
 
 Skipped occurrences are summed up; of all else the first are told one by one, and the rest as one record for each kind.
 """
@@ -19,14 +19,29 @@ def alert_records(codec: FleetCodec, shard: int, alerts: Sequence[Alert], single
     Args:
         codec: writes them.
         shard: where it happened.
+        alerts, singles_max: see ``summed_up``.
+    """
+    told = summed_up([replace(alert, shard=shard) for alert in alerts], singles_max)
+    return [NewRecord(ALERTS, 0, key_of(alert), codec.encode_alert(alert)) for alert in told]
+
+
+def summed_up(alerts: Sequence[Alert], singles_max: int) -> list[Alert]:
+    """Return what is told of alerts that came together.
+
+    Args:
         alerts: what was noted.
-        singles_max: how many are told one by one; each kind adds one more record at most.
+        singles_max: how many are told one by one; each kind adds one more at most.
     """
     singles = [alert for alert in alerts if alert.kind != AlertKind.SKIPPED]
     told = singles[:singles_max]
     told += _sums([alert for alert in alerts if alert.kind == AlertKind.SKIPPED])
     told += _sums(singles[singles_max:])
-    return [_record(codec, shard, alert) for alert in told]
+    return [replace(alert, message=alert.message[:MESSAGE_CHARS_MAX]) for alert in told]
+
+
+def key_of(alert: Alert) -> str:
+    """Return the key of an alert's record: its job, or else its shard."""
+    return alert.job_id or ("" if alert.shard is None else f"shard {alert.shard}")
 
 
 def _sums(alerts: Sequence[Alert]) -> list[Alert]:
@@ -47,11 +62,7 @@ def _sum(alerts: Sequence[Alert]) -> Alert:
         tenant_id=first.tenant_id if len(tenants) == 1 else None,
         job_id=first.job_id if len(jobs) == 1 else None,
         execution_id=None,
-        message=f"{count} in one turn, of {len(jobs)} jobs; the first: {first.message}",
+        shard=first.shard if len({alert.shard for alert in alerts}) == 1 else None,
+        message=f"{count} at once, of {len(jobs)} jobs; the first: {first.message}",
         count=count,
     )
-
-
-def _record(codec: FleetCodec, shard: int, alert: Alert) -> NewRecord:
-    value = codec.encode_alert(replace(alert, shard=shard, message=alert.message[:MESSAGE_CHARS_MAX]))
-    return NewRecord(ALERTS, 0, alert.job_id or f"shard {shard}", value)

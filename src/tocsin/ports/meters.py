@@ -101,3 +101,15 @@ class GatewayMeter(Protocol):
     def request(self, method: str, route: str, status: int, duration_s: float) -> None: ...
 
     def pending(self, count: int) -> None: ...
+
+
+class ReconcilerMeter(Protocol):
+    """What a reconciler counts."""
+
+    def missing(self, count: int) -> None:
+        """So many occurrences are certainly missing in history, that were not told of before."""
+        ...
+
+    def reconciled_age(self, age_s: float) -> None:
+        """How long ago the oldest minute was that is not judged."""
+        ...

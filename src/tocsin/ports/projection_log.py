@@ -34,7 +34,10 @@ class ProjectionLog(Protocol):
         ...
 
     def commit(self) -> None:
-        """Record that everything returned so far is filed; a failure is no loss, the records come again."""
+        """Record that everything returned so far is filed; a failure is no loss, the records come again.
+
+        Where there is nothing new to record it costs nothing.
+        """
         ...
 
     def pause(self) -> None:

@@ -43,6 +43,7 @@ def all_is_well(meter: PrometheusMeter, minute: int) -> None:
     meter.completed("SKIPPED", 100)
     meter.started(800, 0)
     meter.lag("execution-events", 50 + minute)
+    meter.reconciled_age(200.0)
     meter.request("GET", "/v1/jobs", 200, 0.01)
     for _ in range(100):
         meter.request("POST", "/v1/jobs", 201 if minute % 2 else 422, 0.01)
@@ -113,6 +114,14 @@ STORIES: Final = (
         {},
         at(BEGIN, lambda m: m.alerted("suspended", 1)),
         always(lambda m: m.alerted("skipped", 10)),
+    ),
+    Story("TocsinMissing", {}, at(BEGIN, lambda m: m.missing(1)), always(lambda m: m.missing(0))),
+    Story(
+        "TocsinReconcilerBehind",
+        {},
+        lambda meter, minute: meter.reconciled_age(1_801.0 + 60 * (minute - BEGIN)),
+        lambda meter, minute: meter.reconciled_age(3_700.0 if minute < BEGIN + 5 else 200.0),  # it has just started
+        within_min=12,
     ),
     Story("TocsinUnreadable", {}, at(BEGIN, lambda m: m.undecodable())),
     Story("TocsinUnreadable", {}, at(BEGIN, lambda m: m.skipped("event"))),

@@ -22,7 +22,7 @@ DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ROLES = ("gateway", "trigger", "worker", "projector")
-OURS = ("init", *ROLES)
+OURS = ("init", *ROLES, "reconciler")
 
 
 def commands_of(service: dict[str, Any]) -> list[list[str]]:
@@ -52,8 +52,9 @@ def test_every_part_has_a_service() -> None:
 def test_commands_exist(name: str) -> None:
     commands = commands_of(SERVICES[name])
     for words in commands:
-        assert_is_command(words)
-    assert commands == ([["schema", "migrate"], ["topics", "apply"]] if name == "init" else [[name]])
+        assert_is_command([word for word in words if not word.startswith("--")])
+    others = {"init": [["schema", "migrate"], ["topics", "apply"]], "reconciler": [["reconcile", "--watch"]]}
+    assert commands == others.get(name, [[name]])
 
 
 def test_the_check_of_commands_finds_a_wrong_one() -> None:
@@ -75,7 +76,7 @@ def test_the_check_of_variables_finds_a_wrong_one() -> None:
             assert_names_a_setting(name)
 
 
-@pytest.mark.parametrize("name", ROLES)
+@pytest.mark.parametrize("name", [*ROLES, "reconciler"])
 def test_roles_wait_for_tables_and_topics_and_come_back(name: str) -> None:
     assert SERVICES[name]["depends_on"]["init"] == {"condition": "service_completed_successfully"}
     assert SERVICES[name]["restart"] == "unless-stopped"

@@ -18,7 +18,9 @@ from tocsin.cli.app import app
 from tocsin.config import Settings
 
 UNITS = Path(__file__).parents[3] / "deploy" / "systemd"
-ROLES = ("gateway", "trigger", "worker", "projector")
+ROLES = ("gateway", "trigger", "worker", "projector", "reconciler")
+WORDS = {"reconciler": ["reconcile", "--watch"]}
+"""Of roles whose command is not their name."""
 PROGRAM = "/opt/tocsin/bin/tocsin"
 
 
@@ -45,10 +47,12 @@ def variables(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("role", ROLES)
 def test_a_unit_runs_its_role_under_a_lasting_name_and_starts_it_again(role: str) -> None:
     service = unit(role)["Service"]
-    program, command, *options = shlex.split(service["ExecStart"])
-    assert (program, command, options[0]) == (PROGRAM, role, "--name")
+    words = WORDS.get(role, [role])
+    program, *rest = shlex.split(service["ExecStart"])
+    command, options = rest[0], rest[len(words) :]
+    assert (program, rest[: len(words)], options[0]) == (PROGRAM, words, "--name")
     assert "%i" in options[1]
-    known = typer.main.get_command(app).commands[role]  # type: ignore[attr-defined]
+    known = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
     assert options[0] in {name for parameter in known.params for name in parameter.opts}
     assert service["Restart"] == "always"
     assert unit(role)["Unit"]["StartLimitIntervalSec"] == "0"

@@ -134,8 +134,11 @@ class KafkaProjectionLog:
         if error.code() == KafkaError._PARTITION_EOF:
             partition, end = place(message)
             held = (message.topic() or "", partition)
-            if held in self._next:  # Behind the last record may stand the marker of its transaction.
-                self._next[held] = max(self._next[held], end)
+            # Behind the last record may stand the marker of its transaction. To be committed as well: whoever waits for
+            # the projectors compares their offsets with the ends.
+            if end > self._next.get(held, end):
+                self._next[held] = end
+                self._dirty.add(held)
             return
         if error.fatal():
             raise KafkaException(error)

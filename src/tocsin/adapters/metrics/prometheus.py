@@ -13,6 +13,7 @@ OVERDUE_S = 60.0
 """So late, by default, an occurrence counts as missed."""
 DEAD_LETTER_KINDS = ("record", "entry", "execution", "work")
 ALERT_KINDS = ("dead_letter", "suspended", "unknown", "skipped")
+"""Those that owners tell."""
 SKIPPED_KINDS = ("job", "event", "execution")
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -98,6 +99,12 @@ class PrometheusMeter:
             ["method", "route", "status"],
             buckets=DURATION_BUCKETS,
             registry=r,
+        )
+        self._missing = Counter(
+            "tocsin_reconciler_missing", "Occurrences that were decided and that history lacks", registry=r
+        )
+        self._reconciled_age = Gauge(
+            "tocsin_reconciler_age_seconds", "Age of the oldest minute that no reconciler has judged", registry=r
         )
         self._pending = Gauge("tocsin_requests_waiting", "Requests waiting for an outcome", registry=r)
 
@@ -201,6 +208,12 @@ class PrometheusMeter:
 
     def skipped(self, kind: str) -> None:
         self._skipped.labels(kind).inc()
+
+    def missing(self, count: int) -> None:
+        self._missing.inc(count)
+
+    def reconciled_age(self, age_s: float) -> None:
+        self._reconciled_age.set(age_s)
 
     def request(self, method: str, route: str, status: int, duration_s: float) -> None:
         self._requests.labels(method, route, status).observe(duration_s)

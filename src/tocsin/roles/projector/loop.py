@@ -80,6 +80,7 @@ class ProjectorLoop:
         if batch is None:
             records = self._log.poll(self._limits.wait_max_s)
             if not records:
+                self._log.commit()
                 return 0
             batch = sort_records(records, self._codec, self._epoch)
             self._report_skipped(batch)
