@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -24,8 +25,14 @@ def _tocsin(system: System, *words: str) -> tuple[int, Any]:
 
 def test_a_run_that_is_gone_is_told(system: System) -> None:
     jobs = [system.create_job(delay_s=1) for _ in range(5)]
-    broken = system.create_job(delay_s=1, retry={"max_attempts": 1, "backoff": "fixed", "base_s": 1}, path="/missing/500")
-    wait_for("all to have run", lambda: all(system.runs(job) for job in [*jobs, broken]))
+    broken = system.create_job(delay_s=1, path="/status/500")
+    wait_for("all to have run", lambda: all(system.runs(job) for job in jobs))
+    [run] = wait_for("the run to end", lambda: [run for run in system.runs(broken) if run["state"] == "DEAD"])
+    _, told = _tocsin(system, "alerts")
+    assert [(a["kind"], a["job_id"], a["execution_id"]) for a in told["alerts"]] == [
+        ("dead_letter", broken, run["execution_id"])
+    ]
+
     # Their minute is closed once a cursor past it is committed.
     wait_for("their minute to be closed", lambda: _tocsin(system, "reconcile")[1]["rows"] >= 6, 150)
     code, told = _tocsin(system, "reconcile")
@@ -39,3 +46,18 @@ def test_a_run_that_is_gone_is_told(system: System) -> None:
     code, told = _tocsin(system, "reconcile")
     assert code == 1
     assert [(one["job_id"], one["execution_id"]) for one in told["missing"]] == [(jobs[2], row[1])]
+
+    words = [sys.executable, "-m", "tocsin", "reconcile", "--watch", "--name", f"{system.unique}-reconciler"]
+    settled = {"TOCSIN_RECONCILER__SETTLE_S": "0", "TOCSIN_RECONCILER__EVERY_S": "1"}
+    with (system.directory / "reconciler.log").open("ab") as log:
+        watch = subprocess.Popen(words, env=system.env | settled, stdout=log, stderr=log)
+    try:
+        alerts = wait_for(
+            "the alert", lambda: [a for a in _tocsin(system, "alerts")[1]["alerts"] if a["kind"] == "missing"]
+        )
+        assert [(alert["job_id"], alert["execution_id"]) for alert in alerts] == [(jobs[2], row[1])]
+        watch.send_signal(signal.SIGTERM)
+        assert watch.wait(60) == 0, system.log_of("reconciler")[-2000:]
+    finally:
+        watch.kill()
+        watch.wait(20)

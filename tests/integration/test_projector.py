@@ -20,6 +20,7 @@ from tocsin.adapters.cassandra.view_reader import CassandraViewReader
 from tocsin.adapters.cassandra.view_writer import CassandraViewWriter
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.projection_log import KafkaProjectionLog, ProjectionBounds
+from tocsin.adapters.kafka.projection_progress import KafkaProjectionProgress
 from tocsin.adapters.memory.views import MemoryViews
 from tocsin.devcluster import Endpoints
 from tocsin.domain.definitions import JobDefinition
@@ -227,3 +228,25 @@ def test_poison_is_counted_once_and_passed(bench: Bench) -> None:
     loop, _log, meter = bench.projector(views)
     step_until(lambda: meter.counts["event"] == 1 and meter.counts["execution"] == 1, loop)
     assert meter.counts == {"event": 1, "execution": 1}
+
+
+def test_whoever_waits_for_the_projectors_learns_when_all_is_filed(bench: Bench) -> None:
+    """Ends include the markers of transactions, behind which no record comes, and what was aborted."""
+    views = MemoryViews()
+    progress = KafkaProjectionProgress(bench.bootstrap, bench.names, "waits")
+    bench.produce(bench.runs(new_ids(5)))
+    ends = progress.ends()
+    assert {topic for topic, _ in ends} == {"execution-events", "executions.default"}
+    assert progress.behind(ends) == ends, "nobody has filed anything"
+    loop, log, _ = bench.projector(views)
+    views.failing = True
+    step_until(lambda: any(log_is_paused(log)), loop)
+    for _ in range(20):
+        loop.step(time.monotonic())
+    assert progress.behind(ends), "what is read and not filed does not count"
+    views.failing = False
+    step_until(lambda: not progress.behind(ends), loop)
+    bench.produce(bench.runs(new_ids(3)), abort=True)
+    later = progress.ends()
+    assert any(later[place] > ends[place] for place in ends)
+    step_until(lambda: not progress.behind(later), loop)

@@ -82,7 +82,8 @@ class KafkaProjectionLog:
         return found
 
     def commit(self) -> None:
-        offsets = [TopicPartition(*held, self._next[held]) for held in self._dirty if held in self._next]
+        known = {held: self._next.get(held, _UNKNOWN) for held in self._dirty}
+        offsets = [TopicPartition(*held, following) for held, following in known.items() if following != _UNKNOWN]
         self._dirty.clear()
         if not offsets:
             return
