@@ -63,6 +63,10 @@ openapi: $(STAMP) ## Write docs/openapi.json anew
 bench-burst: $(STAMP) ## Measure bursts of 5,000 and 50,000 jobs due at once (about two minutes, on an idle machine)
 	$(BIN)/python -m benchmarks.burst $(or $(ARGS),--n 5000 50000)
 
+.PHONY: bench-failover
+bench-failover: $(STAMP) ## Measure how late jobs are when their owner is killed, and when it stops (about three minutes)
+	$(BIN)/python -m benchmarks.failover $(ARGS)
+
 .PHONY: chaos
 chaos: $(STAMP) ## Break things under load, 3 brokers and 3 stores, and check (DURATION=1800 FAULTS=kill_worker,roll NAME=part)
 	$(BIN)/python -m tests.chaos --duration-s $(or $(DURATION),1800) $(if $(FAULTS),--faults $(FAULTS)) --name $(or $(NAME),all)

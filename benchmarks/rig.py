@@ -58,16 +58,23 @@ class Rig:
         wait_until(known)
 
     @contextmanager
-    def role(self, role: str, ready: Callable[[dict[str, Any]], bool]) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a role until the block ends; its log goes beside the servers' data."""
-        ready_file = self.directory / f"{role}.json"
+    def role(
+        self, role: str, ready: Callable[[dict[str, Any]], bool], name: str | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a role until the block ends, unless it ended before; its log goes beside the servers' data.
+
+        ``name``: of the process, where there are several of a role.
+        """
+        name = name or role
+        ready_file = self.directory / f"{name}.json"
         environ = {**os.environ, **endpoint_environ(self.endpoints), "TOCSIN_READY_FILE": str(ready_file)}
-        with (self.directory / f"{role}.log").open("wb") as log:
-            process = subprocess.Popen([sys.executable, "-m", "tocsin", role], env=environ, stdout=log, stderr=log)
+        words = [sys.executable, "-m", "tocsin", role, "--name", name]
+        with (self.directory / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(words, env=environ, stdout=log, stderr=log)
 
         def serves() -> bool:
             if process.poll() is not None:
-                raise SystemExit(f"the {role} ended with {process.returncode}:\n{self.tail(role)}")
+                raise SystemExit(f"the {role} ended with {process.returncode}:\n{self.tail(name)}")
             return ready_file.exists() and ready(json.loads(ready_file.read_text("utf-8")))
 
         try:
@@ -81,8 +88,8 @@ class Rig:
                 process.kill()
                 process.wait()
 
-    def tail(self, role: str) -> str:
-        return (self.directory / f"{role}.log").read_text("utf-8", errors="replace")[-2000:]
+    def tail(self, name: str) -> str:
+        return (self.directory / f"{name}.log").read_text("utf-8", errors="replace")[-2000:]
 
 
 def wait_until(holds: Callable[[], bool], wait_s: float = READY_S) -> None:

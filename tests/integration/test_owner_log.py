@@ -56,7 +56,7 @@ def test_the_owner_deletes_what_is_applied_and_old_and_nothing_else(world: Owner
 def test_what_is_old_and_not_applied_stays(world: OwnerWorld) -> None:
     owner = world.start()
     world.until_owned()
-    waiting = _creates(world, world.clock.now() - 8 * DAY)
+    waiting = _creates(world, world.clock.now() - 8 * DAY) + _creates(world, world.clock.now())
     world.clock.ahead = 3_700 * SECOND
     for shard in range(SHARDS):
         assert owner.engines[shard].state.commands_offset == 0

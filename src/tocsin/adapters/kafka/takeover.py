@@ -21,6 +21,8 @@ ANSWER_S: Final = 10.0
 """How long one question to the brokers may take before it is asked again or given up."""
 OFFSETS_PATIENCE_S: Final = 30.0
 """How long pending group offsets are waited for; three times the longest transaction of a fenced owner."""
+END_WAIT_MS: Final = 10
+"""How long the broker waits for more where a log ends."""
 PATIENCE_S: Final = 60.0
 """How long a takeover waits for the brokers altogether; above every transaction timeout that they allow by default."""
 
@@ -95,7 +97,9 @@ class KafkaTakeover:
     ) -> tuple[list[tuple[int, str, bytes | None]], dict[int, int]]:
         """Read partitions, committed records only, up to the end that an uncommitted reader sees now."""
         ends = self._true_ends(topic, list(starts))
-        consumer = self._consumer(f"{self._names.prefix}restore", **{"enable.partition.eof": True})
+        # The end is told by an empty answer, which the broker holds for half a second by default; a takeover has three.
+        settings = {"enable.partition.eof": True, "fetch.wait.max.ms": END_WAIT_MS}
+        consumer = self._consumer(f"{self._names.prefix}restore", **settings)
         records: list[tuple[int, str, bytes | None]] = []
         try:
             left = {shard for shard, end in ends.items() if end > starts[shard]}
