@@ -49,6 +49,7 @@ def broker(request: pytest.FixtureRequest, unique: str) -> Iterator[Broker]:
 
 def _memory_broker() -> Broker:
     log = MemoryLog(SettableClock())
+    log.missing.add("executions.gone")
 
     def open_log(owner: str) -> ShardLog:
         shard_log = MemoryShardLog(log, owner)

@@ -234,7 +234,7 @@ class KafkaShardLog:
         except HungCall as error:
             # Its transaction is never committed: who renews fences it, and restores.
             self._caller = BoundedCaller()
-            raise OwnershipLost(f"a turn was not committed: {error}") from error
+            raise self._missing(turns) or OwnershipLost(f"a turn was not committed: {error}") from error
         if sent.refused is not None:
             raise self._not_committed(producer, turns, sent, sent.refused[1])
         self._naming = False
