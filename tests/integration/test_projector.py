@@ -237,7 +237,7 @@ def test_whoever_waits_for_the_projectors_learns_when_all_is_filed(bench: Bench)
     bench.produce(bench.runs(new_ids(5)))
     ends = progress.ends()
     assert {topic for topic, _ in ends} == {"execution-events", "executions.default"}
-    assert progress.behind(ends) == ends, "nobody has filed anything"
+    assert progress.behind(ends) == {place: end for place, end in ends.items() if end > 0}, "nobody has filed anything"
     loop, log, _ = bench.projector(views)
     views.failing = True
     step_until(lambda: any(log_is_paused(log)), loop)
@@ -246,7 +246,11 @@ def test_whoever_waits_for_the_projectors_learns_when_all_is_filed(bench: Bench)
     assert progress.behind(ends), "what is read and not filed does not count"
     views.failing = False
     step_until(lambda: not progress.behind(ends), loop)
-    bench.produce(bench.runs(new_ids(3)), abort=True)
+    bench.producer.begin_transaction()
+    for topic, value in bench.runs(new_ids(3)):
+        bench.producer.produce(topic, value, partition=0)
+    bench.producer.flush(30)
+    bench.producer.abort_transaction(30)
     later = progress.ends()
     assert any(later[place] > ends[place] for place in ends)
     step_until(lambda: not progress.behind(later), loop)

@@ -11,6 +11,7 @@ from tests.unit.trigger.world import CODEC
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instants import MINUTE, SECOND, format_rfc3339
 from tocsin.domain.sharding import shard_of
+from tocsin.domain.timers import is_timer
 from tocsin.engine.shard_engine import EngineLimits
 from tocsin.ports.shard_log import executions
 
@@ -180,6 +181,21 @@ def test_a_shard_without_an_owner_is_told_as_such() -> None:
     house.owned = False
     found = house.reconcile()
     assert (found.missing, found.stood) == ((), (shard_of(job, 2),))
+
+
+def test_timers_are_no_occurrences() -> None:
+    house = House()
+    job = house.world.recur(EVERY_20_S)
+    house.run(5)
+    until = house.world.clock.now() // SECOND * SECOND + 70 * SECOND
+    house.world.order("pause", job, until=format_rfc3339(until))
+    house.run(5)
+    timers = [e for rows in house.world.tables.index.values() for e in rows.values() if is_timer(e)]
+    assert [timer.job_id for timer in timers] == [job]
+    for _ in range(3):
+        past_the_minute(house)
+    found = house.reconcile()
+    assert (found.missing, found.unreadable) == ((), 0) and found.rows
 
 
 def test_damaged_rows_are_counted_and_not_missed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tocsin.adapters.kafka.clients import base_config, unavailable
@@ -22,7 +22,8 @@ class KafkaProjectionProgress:
         self, bootstrap_servers: str, names: TopicNames, client_id: str, extra: dict[str, str] | None = None
     ) -> None:
         self._names = names
-        self._admin = AdminClient(base_config(bootstrap_servers, client_id, extra))
+        self._base = base_config(bootstrap_servers, client_id, extra)
+        self._admin = AdminClient(self._base)
 
     def ends(self) -> Ends:
         try:
@@ -43,14 +44,15 @@ class KafkaProjectionProgress:
             raise unavailable(error) from error
 
     def behind(self, ends: Ends) -> Ends:
-        group = self._names.group("projector")
+        places = [TopicPartition(self._names.prefix + topic, partition) for topic, partition in ends]
+        # Asked as a consumer: where there is no group, the admin client's list_consumer_group_offsets kills the process.
+        asker = Consumer({**self._base, "group.id": self._names.group("projector"), "enable.auto.commit": False})
         try:
-            asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=ANSWER_S
-            )
-            found = asked[group].result(ANSWER_S).topic_partitions
+            found = asker.committed(places, timeout=ANSWER_S)
         except KafkaException as error:
             raise unavailable(error) from error
+        finally:
+            asker.close()
         # Of a partition that nothing was ever committed for, the offset is negative.
         filed = {self._short(place): place.offset for place in found}
         return {place: end for place, end in ends.items() if max(0, filed.get(place, 0)) < end}

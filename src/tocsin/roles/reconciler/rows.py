@@ -7,6 +7,7 @@ from enum import Enum, auto
 from tocsin.domain.entries import Entry
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.shard_records import Phase
+from tocsin.domain.timers import is_timer
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
@@ -19,7 +20,9 @@ class Standing(Enum):
     IN_MOTION = auto()
     """Its time line has passed it, and what becomes of it is not decided, or not published yet."""
     UNREADABLE = auto()
-    """No owner could fire it; it became a dead letter. So are timers, which are no occurrences."""
+    """No owner could fire it; it became a dead letter."""
+    TIMER = auto()
+    """No occurrence, but something that its owner does at a time."""
 
 
 class Expectation:
@@ -33,6 +36,8 @@ class Expectation:
 
     def of(self, row: Entry) -> Standing:
         """Judge a row."""
+        if is_timer(row):
+            return Standing.TIMER
         try:
             if self._codec.decode_head(row.execution).execution_id != row.execution_id:
                 return Standing.UNREADABLE
