@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tocsin.adapters.kafka.clients import base_config, unavailable
@@ -13,6 +14,15 @@ from tocsin.domain.errors import Unavailable
 from tocsin.ports.projection_progress import Ends
 
 ANSWER_S: Final = 20.0
+PAUSE_S: Final = 0.2
+MOVING: Final = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""What brokers say while a group's coordinator is found or moves; the client does not call it retriable."""
 
 
 class KafkaProjectionProgress:
@@ -45,10 +55,10 @@ class KafkaProjectionProgress:
 
     def behind(self, ends: Ends) -> Ends:
         places = [TopicPartition(self._names.prefix + topic, partition) for topic, partition in ends]
-        # Asked as a consumer: where there is no group, the admin client's list_consumer_group_offsets kills the process.
+        # Not the admin client's list_consumer_group_offsets: where there is no group it kills the process.
         asker = Consumer({**self._base, "group.id": self._names.group("projector"), "enable.auto.commit": False})
         try:
-            found = asker.committed(places, timeout=ANSWER_S)
+            found = _committed(asker, places)
         except KafkaException as error:
             raise unavailable(error) from error
         finally:
@@ -59,3 +69,15 @@ class KafkaProjectionProgress:
 
     def _short(self, place: TopicPartition) -> tuple[str, int]:
         return place.topic[len(self._names.prefix) :], place.partition
+
+
+def _committed(asker: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
+    """Ask for a group's offsets, again while its coordinator is only moving."""
+    deadline = time.monotonic() + ANSWER_S
+    while True:
+        try:
+            return asker.committed(places, timeout=ANSWER_S)
+        except KafkaException as error:
+            if error.args[0].code() not in MOVING or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
