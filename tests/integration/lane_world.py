@@ -46,7 +46,10 @@ class LaneWorld:
         self.bootstrap = bootstrap
         self.names = TopicNames(f"{name}.")
         self.lane = self.names.executions("default")
-        create_topics(bootstrap, {self.lane: LANE_PARTITIONS, self.names.reports: SHARDS, self.names.fleet: 1})
+        create_topics(
+            bootstrap,
+            {self.lane: LANE_PARTITIONS, self.names.reports: SHARDS, self.names.fleet: 1, self.names.worker_control: 1},
+        )
         settings = {"bootstrap.servers": bootstrap, "transactional.id": name, "retry.backoff.ms": 1, "log_level": 2}
         self._producer = Producer(settings | {"retry.backoff.max.ms": 10})
         self._producer.init_transactions()

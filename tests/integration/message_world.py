@@ -56,7 +56,12 @@ class MessageWorld:
         self.names = TopicNames(f"{name}.own.")
         self._name = name
         self.lane = self.names.executions("message")
-        own = {self.lane: LANE_PARTITIONS, self.names.reports: SHARDS, self.names.fleet: 1}
+        own = {
+            self.lane: LANE_PARTITIONS,
+            self.names.reports: SHARDS,
+            self.names.fleet: 1,
+            self.names.worker_control: 1,
+        }
         create_topics(bootstrap, own | {self.topic("orders"): 3})
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         settings = {"bootstrap.servers": bootstrap, "transactional.id": name, "retry.backoff.ms": 1, "log_level": 2}
