@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.simulation.broker import Violation
@@ -43,8 +44,9 @@ class Running:
 class Ends:
     """All executions."""
 
-    def __init__(self, codec: RecordCodec) -> None:
+    def __init__(self, codec: RecordCodec, is_silent: Callable[[str, Micros], bool]) -> None:
         self._codec = codec
+        self._is_silent = is_silent
         self._active: dict[str, Running] = {}
         self._jobs: dict[str, int] = {}
         """How many executions of a job, by its id and first version, have not ended."""
@@ -91,6 +93,8 @@ class Ends:
         self._check_dispatch(record, head, number)
         if one.phase == "leased":
             # By the owner's own verdict, which no report announces: a loss.
+            if not self._is_silent(one.holder, now):
+                raise Violation(f"{head.execution_id} was taken from {one.holder}, which is not silent")
             self._lose(one, now - loss_delay(one.losses + 1))
         if head.token <= one.token or (head.attempt, head.losses) != (one.next_attempt, one.next_losses):
             raise Violation(f"{head.execution_id}: dispatched again as {head}, should follow {one}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ENGINE_LIMITS = EngineLimits(
-    fires_max=3, commands_max=4, delta_bytes_max=4_000, cursor_persist_s=2.0, ring=32, passed=PassedLimits(kept_s=20.0)
+    fires_max=3, commands_max=4, delta_bytes_max=1_500, cursor_persist_s=2.0, ring=32, passed=PassedLimits(kept_s=20.0)
 )
 WORKER_LIMITS = WorkerLimits(
     running_max=3, read_ahead_records_max=6, window_max=16, begun_max=3, suspect_max_s=8.0, stuck_attempts_max=2

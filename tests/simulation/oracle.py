@@ -64,7 +64,7 @@ class Oracle:
         self._codec = world.codec
         self.shards = [Shard() for _ in range(world.shards)]
         self.jobs = Jobs()
-        self.ends = Ends(world.codec)
+        self.ends = Ends(world.codec, world.is_silent)
 
     def appended(self, topic: str, record: LogRecord) -> None:
         """Something was written outside transactions."""
@@ -177,6 +177,7 @@ class Oracle:
         triggered: set[str],
     ) -> None:
         tell = self._world.tell
+        parked = self.shards[turn.shard].parked(delta.header.commands_offset)
         for record in turn.records:
             if record.topic == EVENTS:
                 event = self._codec.decode_event(record.value)
@@ -198,6 +199,8 @@ class Oracle:
                     continue
                 if written_at // 1000 * 1000 < head.due_at or head.due_at < head.scheduled_for:
                     raise Violation(f"{head.execution_id} was dispatched early")
+                if head.job_id in parked:
+                    raise Violation(f"{head.execution_id} was dispatched past commands that are parked")
                 active = self.ends.has_job_of(head.execution_id)
                 self.jobs.fired(head, delta.at, before, active)
                 self.ends.dispatched_first(record, turn.number, delta.at)

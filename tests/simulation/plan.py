@@ -177,6 +177,34 @@ def _reports(world: World) -> None:
     world.tell(f"acknowledgements of reports are {world.reports_mood}")
 
 
+# Troubles that seldom come alone
+
+
+def _storm(world: World) -> None:
+    """After a long silence there is much to catch up with, and processes die in the middle of it."""
+    _leap(world)
+    for node in world.nodes:
+        if node.role == "trigger" and node.is_able and world.chance.random() < 0.6:
+            node.fuse = (world.chance.randrange(25), "kill", 0)
+
+
+def _doubt(world: World) -> None:
+    """An offset commit of a worker is late, and the worker dies soon."""
+    node = world.some("worker")
+    if node is not None:
+        node.commit_fault = "unknown, late"
+        node.fuse = (world.chance.randrange(3, 30), "kill", 0)
+
+
+def _shuffle(world: World) -> None:
+    """Partitions move, and a worker dies soon after."""
+    world.tell("the workers rebalance")
+    world.workers.rebalance(world.chance)
+    node = world.some("worker")
+    if node is not None:
+        node.fuse = (world.chance.randrange(3, 20), "kill", 0)
+
+
 Deed = Callable[[World], None]
 
 KINDS: Final[dict[str, tuple[float, Deed]]] = {
@@ -190,11 +218,14 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
     "kill": (1.5, _kill),
     "start": (4, _start),
     "double": (1, _double),
-    "stop": (1, _stop),
+    "stop": (2, _stop),
     "fuse kill": (2, _fuse("kill")),
     "fuse freeze": (3, _fuse("freeze")),
     "commit fault": (4, _commit_fault),
-    "markers": (1, _markers),
+    "storm": (2, _storm),
+    "doubt": (2, _doubt),
+    "shuffle": (1.5, _shuffle),
+    "markers": (2, _markers),
     "rebalance": (2.5, _rebalance),
     "expel": (1.5, _expel),
     "foreign": (0.7, _foreign),

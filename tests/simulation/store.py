@@ -18,6 +18,7 @@ class Moods(Protocol):
 
     store_mood: str
     chance: Random
+    orphans: list[tuple[int, StoreWrites]]
 
 
 class Request:
@@ -78,9 +79,7 @@ class SimStore:
         chance = self._world.chance
         for request in [r for r in self._requests if r.shard == shard]:
             self._requests.remove(request)
-            for row in request.left:
-                if chance.random() < 0.3:
-                    self._tables.apply(shard, row)
+            self._world.orphans += [(shard, row) for row in request.left if chance.random() < 0.5]
 
     def close(self) -> None:
         self._requests.clear()

@@ -58,7 +58,7 @@ class SimShardLog:
         polled, self._news = self._news, Polled()
         share = self._node.world.chance.random()
         # At times a fetch brings little: a broker answers partition by partition.
-        few = self._node.world.chance.randrange(3) if share < 0.2 else None
+        few = self._node.world.chance.randrange(3) if share < 0.3 else None
         polled.commands = self._take(COMMANDS, commands_max if few is None else few, polled)
         polled.reports = self._take(REPORTS, reports_max if few is None else few, polled)
         return polled
@@ -211,6 +211,8 @@ class SimTakeover:
         for shard, start in starts.items():
             self._node.point("read jobs")
             records, end = self._read(JOBS, shard, start)
+            if self._node.world.chance.random() < 0.5:
+                records = _compacted(records)
             tails[shard] = JobsTail([((r.key or b"").decode(), r.value) for r in records], end)
         return tails
 
@@ -227,6 +229,12 @@ class SimTakeover:
 
     def has_run(self, shard: int) -> bool:
         return bool(self._broker.partition(JOBS, shard).records)
+
+
+def _compacted(records: list[LogRecord]) -> list[LogRecord]:
+    """Leave only the last record of each key, as the log's cleaner does some time."""
+    last = {record.key: record.offset for record in records}
+    return [record for record in records if last[record.key] == record.offset]
 
 
 class CommittedLog:

@@ -16,6 +16,7 @@ from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.instants import SECOND, Micros
+from tocsin.engine.fleet_watch import SILENCE_OF_RESTARTED
 from tocsin.ports.fleet_log import SeenBeat
 from tocsin.ports.schedule_store import StoreWrites
 from tocsin.ports.targets import Attempt
@@ -108,7 +109,7 @@ class World:
 
     def pulse(self, share: float = 0.8) -> None:
         """Let processes turn, in any order."""
-        self.broker.progress(self.chance, 0.5)
+        self.broker.progress(self.chance, 0.3)
         nodes = list(self.nodes)
         self.chance.shuffle(nodes)
         for node in nodes:
@@ -146,9 +147,10 @@ class World:
             if silent_since is not None and now - silent_since > SESSION:
                 node.expel()
         self.beats.sort(key=lambda beat: beat.appended_at)
-        if self.orphans and self.chance.random() < 0.5:
-            shard, row = self.orphans.pop(self.chance.randrange(len(self.orphans)))
-            self.tables.apply(shard, row)
+        for _ in range(min(3, len(self.orphans))):
+            if self.chance.random() < 0.4:
+                shard, row = self.orphans.pop(self.chance.randrange(len(self.orphans)))
+                self.tables.apply(shard, row)
         if self.workers.under_way and self.chance.random() < 0.3:
             self.workers.land(self.chance.randrange(len(self.workers.under_way)))
 
@@ -190,6 +192,11 @@ class World:
         head = attempt.execution.head
         self.tell(f"{node.name}: starts {head.execution_id} attempt {head.attempt} token {head.token}")
         self.oracle.ends.started(node.process_id, attempt)
+
+    def is_silent(self, process_id: str, now: Micros) -> bool:
+        """Tell whether a process said goodbye, or nothing for the shortest time that counts as silence."""
+        beats = [beat for beat in self.beats if beat.heartbeat.process_id == process_id]
+        return not beats or beats[-1].heartbeat.stopped or now - beats[-1].appended_at >= SILENCE_OF_RESTARTED
 
     # Rest
 
