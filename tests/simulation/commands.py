@@ -39,12 +39,12 @@ def definition(world: World) -> dict[str, Any]:
     kind = chance.random()
     schedule: dict[str, Any]
     if kind < 0.45:
-        at = now + round(chance.choice((-90, -5, 0, 0.001, 0.5, 2, 5, 12, 30, 61, 100)) * SECOND)
+        at = now + round(chance.choice((-90, -5, 0, 0.001, 0.5, 2, 5, 12, 30, 61, 100, 5_000)) * SECOND)
         if chance.random() < 0.4:
             at -= at % (20 * SECOND)  # people like round times, so many are due at once
         schedule = {"schedule": {"run_at": format_rfc3339(at)}}
     elif kind < 0.55:
-        schedule = {"delay_s": chance.choice((0, 0.25, 3, 20, 70))}
+        schedule = {"delay_s": chance.choice((0, 0.25, 3, 20, 70, 4_000))}
     elif kind < 0.8:
         every: dict[str, Any] = {"every_s": chance.choice((2, 3, 7, 7.5, 20, 60))}
         if chance.random() < 0.3:
@@ -116,6 +116,18 @@ def change(world: World) -> None:
     shard = chance.randrange(world.shards) if chance.random() < 0.05 else None
     command_id = None if chance.random() < 0.05 else _command_id(world)
     _send(world, Command(kind, command_id, job_id, None, 0, body, wanted), shard)
+
+
+def change_twice(world: World) -> None:
+    """Move a job that has far to go, twice in a row."""
+    far = [job for job in world.oracle.jobs.known.values() if job.once and job.once > world.broker.now + 300 * SECOND]
+    if not far:
+        return
+    job = world.chance.choice(far)
+    for hours in (2, 3):
+        at = format_rfc3339(world.broker.now + hours * 3_600 * SECOND)
+        body = {"schedule": {"run_at": at}, "target": {"type": "http", "url": "https://example.test/moved"}}
+        _send(world, Command("update", _command_id(world), job.job_id, None, 0, body))
 
 
 def repeat(world: World) -> None:

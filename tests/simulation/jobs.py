@@ -329,6 +329,7 @@ class Jobs:
             raise Violation(f"{event.head.execution_id} counts as missed, though nothing was late")
         for at in times:
             self._decide(event.head, at, now, before)
+        job.stood_upto = now
 
     def _taken_back(self, event: ExecutionEvent, upto: Micros, now: Micros) -> None:
         """A command kept occurrences from running; which of them, depends on the cursor that it met."""

@@ -64,7 +64,7 @@ class Oracle:
         self._codec = world.codec
         self.shards = [Shard() for _ in range(world.shards)]
         self.jobs = Jobs()
-        self.ends = Ends(world.codec, world.is_silent)
+        self.ends = Ends(world.codec, world.was_silent)
 
     def appended(self, topic: str, record: LogRecord) -> None:
         """Something was written outside transactions."""

@@ -196,6 +196,39 @@ def _doubt(world: World) -> None:
         node.fuse = (world.chance.randrange(3, 30), "kill", 0)
 
 
+def _deaf(world: World) -> None:
+    """For some polls owners read no reports, so that many come at once."""
+    world.deaf = (world.chance.randrange(4), world.chance.randrange(4, 20))
+    world.tell("owners read no reports for a while")
+
+
+def _sleeper(world: World) -> None:
+    """A worker sleeps until its successors have returned what it had begun, and then reports; all is read at once."""
+    node = world.some("worker")
+    if node is not None and node.fuse is None:
+        node.fuse = (world.chance.randrange(12), "freeze", world.chance.randrange(12, 30))
+        world.deaf = (world.chance.randrange(20), world.chance.randrange(20, 80))
+
+
+def _hurried(world: World) -> None:
+    """A job is changed several times while the store is slow, and the owners die soon after."""
+    commands.change_twice(world)
+    world.store_mood = "slow"
+    world.tell("the store is slow")
+    for node in world.nodes:
+        if node.role == "trigger" and node.is_able:
+            node.fuse = (world.chance.randrange(4, 30), "kill", 0)
+
+
+def _goodbye(world: World) -> None:
+    """A worker stops, and owners hear of that before they read its last reports."""
+    _deaf(world)
+    node = world.some("worker")
+    if node is not None:
+        world.tell(f"{node.name}: is asked to stop")
+        world.let(node, node.stop)
+
+
 def _shuffle(world: World) -> None:
     """Partitions move, and a worker dies soon after."""
     world.tell("the workers rebalance")
@@ -224,6 +257,10 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
     "commit fault": (4, _commit_fault),
     "storm": (2, _storm),
     "doubt": (2, _doubt),
+    "sleeper": (1, _sleeper),
+    "hurried": (1.5, _hurried),
+    "deaf": (1, _deaf),
+    "goodbye": (1.5, _goodbye),
     "shuffle": (1.5, _shuffle),
     "markers": (2, _markers),
     "rebalance": (2.5, _rebalance),

@@ -42,7 +42,9 @@ def _stop_what_recurs(world: World) -> None:
 
 
 def _waiting(world: World) -> bool:
-    return any(job.state == "ACTIVE" and job.once is not None for job in world.oracle.jobs.known.values())
+    soon = world.broker.now + 200 * SECOND
+    jobs = world.oracle.jobs.known.values()
+    return any(job.state == "ACTIVE" and job.once is not None and job.once < soon for job in jobs)
 
 
 def _everything_moves(world: World) -> None:

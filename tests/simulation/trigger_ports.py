@@ -60,7 +60,8 @@ class SimShardLog:
         # At times a fetch brings little: a broker answers partition by partition.
         few = self._node.world.chance.randrange(3) if share < 0.3 else None
         polled.commands = self._take(COMMANDS, commands_max if few is None else few, polled)
-        polled.reports = self._take(REPORTS, reports_max if few is None else few, polled)
+        if not self._node.world.is_deaf():
+            polled.reports = self._take(REPORTS, reports_max if few is None else few, polled)
         return polled
 
     def _take(self, topic: str, limit: int, polled: Polled) -> list[LogRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ class World:
         """Rows of dead processes that may still be applied."""
         self.store_mood = "calm"
         self.reports_mood = "calm"
+        self.deaf = (0, 0)
+        """After how many polls owners read no reports, and for how many."""
         self.chance = Random(seed)
         self.story: list[str] | None = [] if keep_story else None
         self.foreign: list[Transaction] = []
@@ -193,10 +196,18 @@ class World:
         self.tell(f"{node.name}: starts {head.execution_id} attempt {head.attempt} token {head.token}")
         self.oracle.ends.started(node.process_id, attempt)
 
-    def is_silent(self, process_id: str, now: Micros) -> bool:
-        """Tell whether a process said goodbye, or nothing for the shortest time that counts as silence."""
+    def is_deaf(self) -> bool:
+        """Tell whether a poll brings no reports, as a reader that is held up."""
+        wait, left = self.deaf
+        self.deaf = (wait - 1, left) if wait > 0 else (0, max(0, left - 1))
+        return wait <= 0 < left
+
+    def was_silent(self, process_id: str, now: Micros) -> bool:
+        """Tell whether a process said goodbye, or ever nothing for the shortest time that counts as silence."""
         beats = [beat for beat in self.beats if beat.heartbeat.process_id == process_id]
-        return not beats or beats[-1].heartbeat.stopped or now - beats[-1].appended_at >= SILENCE_OF_RESTARTED
+        times = [*(beat.appended_at for beat in beats), now]
+        longest = max((later - earlier for earlier, later in pairwise(times)), default=SILENCE_OF_RESTARTED)
+        return longest >= SILENCE_OF_RESTARTED or any(beat.heartbeat.stopped for beat in beats)
 
     # Rest
 
@@ -204,6 +215,7 @@ class World:
         """All faults are over, and every process that should be there is."""
         self.tell("--- all faults are over")
         self.store_mood = self.reports_mood = "calm"
+        self.deaf = (0, 0)
         self.broker.slow_markers = False
         for node in self.nodes:
             node.fuse = node.commit_fault = None
