@@ -44,7 +44,7 @@ class Running:
 class Ends:
     """All executions."""
 
-    def __init__(self, codec: RecordCodec, was_silent: Callable[[str, Micros], bool]) -> None:
+    def __init__(self, codec: RecordCodec, was_silent: Callable[[str], bool]) -> None:
         self._codec = codec
         self._was_silent = was_silent
         self._active: dict[str, Running] = {}
@@ -93,7 +93,7 @@ class Ends:
         self._check_dispatch(record, head, number)
         if one.phase == "leased":
             # By the owner's own verdict, which no report announces: a loss.
-            if not self._was_silent(one.holder, now):
+            if not self._was_silent(one.holder):
                 raise Violation(f"{head.execution_id} was taken from {one.holder}, which is not silent")
             self._lose(one, now - loss_delay(one.losses + 1))
         if head.token <= one.token or (head.attempt, head.losses) != (one.next_attempt, one.next_losses):

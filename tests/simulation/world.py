@@ -202,12 +202,12 @@ class World:
         self.deaf = (wait - 1, left) if wait > 0 else (0, max(0, left - 1))
         return wait <= 0 < left
 
-    def was_silent(self, process_id: str, now: Micros) -> bool:
-        """Tell whether a process said goodbye, or ever nothing for the shortest time that counts as silence."""
+    def was_silent(self, process_id: str) -> bool:
+        """Tell whether a process said goodbye, or ever nothing for about the shortest time that counts as silence."""
         beats = [beat for beat in self.beats if beat.heartbeat.process_id == process_id]
-        times = [*(beat.appended_at for beat in beats), now]
+        times = [*(beat.appended_at for beat in beats), self.broker.now]
         longest = max((later - earlier for earlier, later in pairwise(times)), default=SILENCE_OF_RESTARTED)
-        return longest >= SILENCE_OF_RESTARTED or any(beat.heartbeat.stopped for beat in beats)
+        return longest >= SILENCE_OF_RESTARTED - SECOND // 100 or any(beat.heartbeat.stopped for beat in beats)
 
     # Rest
 
