@@ -56,6 +56,8 @@ class Ends:
         self._started: dict[tuple[str, int], int] = {}
         """By execution and attempt: the token of its last start."""
         self._dispatched: set[tuple[str, int, int, int]] = set()
+        self._cancelled: set[str] = set()
+        """Cancelled with their jobs; an event must say so."""
         self.redelivered = 0
 
     @property
@@ -109,6 +111,18 @@ class Ends:
         if record.key != f"{head.tenant_id}|{head.execution_id}|{head.attempt}|{head.token}":
             raise Violation(f"{head.execution_id} was dispatched under the key {record.key}")
         self._dispatched.add((head.execution_id, head.attempt, head.token, head.losses))
+
+    def deleted(self, job: str) -> tuple[int, int]:
+        """A job was deleted: what of it waits is cancelled, and what runs is not retried. Returns how many of both."""
+        names = [name for name in self._active if _job_of(name) == job]
+        waiting = [name for name in names if self._active[name].phase == "waiting"]
+        for name in waiting:
+            self._close(name, self._active[name], "CANCELLED", 0)
+            self._cancelled.add(name)
+        for name in names:
+            if name not in waiting:
+                self._active[name].attempts_max = 1
+        return len(waiting), len(names) - len(waiting)
 
     # Reports and events
 
@@ -169,6 +183,9 @@ class Ends:
     def changed(self, event: ExecutionEvent, expected: Expected, now: Micros) -> None:
         """An event was committed: it is what the reports lead to, or the owner's verdict on a lease."""
         head = event.head
+        if event.state == "CANCELLED" and head.execution_id in self._cancelled:
+            self._cancelled.discard(head.execution_id)
+            return
         told = (head.execution_id, event.state, str(head.attempt), str(head.token))
         if expected and expected[0] == told:
             expected.popleft()

@@ -177,7 +177,7 @@ class Jobs:
             if command.kind == "trigger":
                 detail, triggered = self._trigger(asked, job_id, ends)
             else:
-                detail = self._carry_out(asked, job_id, cursors, outcome.accepted)
+                detail = self._carry_out(asked, job_id, cursors, outcome.accepted, ends)
             accepted = True
         except Refusal as refusal:
             detail, accepted = refusal.detail, False
@@ -191,7 +191,21 @@ class Jobs:
             raise Violation(f"{asked.command_id}: version {outcome.version}, should be {after.version}")
         return triggered
 
-    def _carry_out(self, asked: Asked, job_id: str, cursors: Cursors, accepted: bool) -> OutcomeDetail:
+    def by_owner(self, asked: Asked, state: str, ends: Ends) -> None:
+        """An owner has changed a job by a command of its own: it may, where nothing is to come and nothing runs."""
+        job = self.known.get(asked.job_id)
+        text = f"{asked.command_id} {asked.command.kind} {asked.job_id}"
+        if job is None or asked.command.if_version != job.version or asked.command.kind == "suspend":
+            raise Violation(f"{text} was carried out on {job}")
+        comes = job.once if job.is_one_off else job.plan.next_after(job.done.run_at - 1)
+        busy = ends.has_job_of(f"{job.job_id}.{job.created_version}.0")
+        ended = state in ("FINISHED", "DELETED")
+        if job.state not in ("ACTIVE", "FINISHED") or comes is not None or job.late or (ended and busy):
+            raise Violation(f"{text} was carried out, though {comes} is to come or something runs: {job}")
+        job.state = state
+        job.version = ids.version_of(EPOCH, asked.offset)
+
+    def _carry_out(self, asked: Asked, job_id: str, cursors: Cursors, accepted: bool, ends: Ends) -> OutcomeDetail:
         command = asked.command
         if shard_of(job_id, SHARDS) != asked.shard:
             raise Refusal(OutcomeDetail.INVALID)
@@ -203,12 +217,20 @@ class Jobs:
         job = self._existing(asked, job_id)
         version = ids.version_of(EPOCH, asked.offset)
         if command.kind == "update":
-            return self._update(asked, job, parse(command.definition or {}), version, cursors, accepted)
+            detail = self._update(asked, job, parse(command.definition or {}), version, cursors, accepted)
+            if detail is OutcomeDetail.UPDATED:
+                self._settle(job, ends)
+            return detail
         if command.kind == "delete":
             fired = job.is_one_off and job.once is None
             job.state, job.version = "DELETED", version
-            return OutcomeDetail.ALREADY_FIRED if fired else OutcomeDetail.PREVENTED
+            cancelled, running = ends.deleted(f"{job_id}.{job.created_version}")
+            if not fired:
+                return OutcomeDetail.PREVENTED
+            return OutcomeDetail.RETRY_CANCELLED if cancelled and not running else OutcomeDetail.ALREADY_FIRED
         if command.kind == "pause":
+            if job.state == "FINISHED":
+                raise Refusal(OutcomeDetail.FINISHED)
             if job.state == "PAUSED":
                 return OutcomeDetail.UNCHANGED
             job.state, job.version = "PAUSED", version
@@ -220,7 +242,14 @@ class Jobs:
             job.is_late = job.once is not None and job.place(job.once) <= cursors.after
         else:
             job.owe_from(asked.at, cursors)
+        self._settle(job, ends)
         return OutcomeDetail.RESUMED
+
+    def _settle(self, job: Known, ends: Ends) -> None:
+        """A one-off of which nothing is to come, and nothing runs, is finished at once."""
+        busy = ends.has_job_of(f"{job.job_id}.{job.created_version}.0")
+        if job.is_one_off and job.once is None and job.state == "ACTIVE" and not busy:
+            job.state = "FINISHED"
 
     def _check_id(self, asked: Asked, job_id: str) -> None:
         command = asked.command
@@ -283,6 +312,7 @@ class Jobs:
         elif not one_off:
             job.once = None
         job.version = version
+        job.state = "ACTIVE" if job.state == "FINISHED" else job.state
         job.define(definition)
         if not one_off and not same:
             job.owe_from(asked.at, cursors)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.broker import Transaction, Violation
 from tests.simulation.ends import Ends
-from tests.simulation.jobs import Asked, Cursors, Jobs
+from tests.simulation.jobs import EPOCH, Asked, Cursors, Jobs
+from tocsin.domain import ids
 from tocsin.domain.commands import Command
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import Undecodable
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
+OWN = "own."
+
+
 @dataclass(slots=True)
 class Shard:
     """What is known of a shard from its committed turns."""
@@ -46,6 +50,8 @@ class Shard:
     """Where the commands that were not looked at begin."""
     asked: defaultdict[str, deque[Asked]] = field(default_factory=lambda: defaultdict(deque))
     """Commands without an answer, by their id."""
+    own: dict[int, Asked] = field(default_factory=dict)
+    """Commands that owners gave to themselves, by offset; nobody answers them."""
 
     def parked(self, applied: int) -> set[str]:
         """Return the jobs about which a command is applied and not answered: what is due of them is held back."""
@@ -131,10 +137,14 @@ class Oracle:
                 command = Command("unknown")
             command_id = command.command_id or derived
             asked = Asked(number, record.offset, record.timestamp, command_id, command)
-            shard.asked[command_id].append(asked)
+            if command_id.startswith(OWN) and command.kind in ("finish", "remove", "suspend"):
+                shard.own[record.offset] = asked
+            else:
+                shard.asked[command_id].append(asked)
 
     def _answers(self, shard: Shard, turn: ShardTurn, delta: StateDelta, before: Place) -> set[str]:
         dispatched: set[str] = set()
+        own = self._own_of(shard, turn)
         for record in turn.records:
             if record.topic == OUTCOMES:
                 outcome = self._codec.decode_outcome(record.value)
@@ -142,6 +152,8 @@ class Oracle:
                 if not waiting:
                     raise Violation(f"shard {turn.shard}: {outcome.command_id} is answered, and was not asked")
                 asked = waiting.popleft()
+                for one in [one for one in own if one.job_id == outcome.job_id and one.offset < asked.offset]:
+                    self.jobs.by_owner(one, own.pop(one), self.ends)
                 triggered = self.jobs.answered(asked, outcome, Cursors(before, delta.header.cursor), self.ends)
                 self._world.tell(f"    {outcome.command_id} {outcome.kind}: {outcome.detail}")
                 if triggered is not None:
@@ -149,10 +161,22 @@ class Oracle:
                     self.ends.dispatched_first(self._execution(turn, triggered), turn.number, delta.at)
             elif record.topic == COMMANDS:
                 self._passed_on(shard, record)
+        for one, state in own.items():
+            self.jobs.by_owner(one, state, self.ends)
         return dispatched
 
+    def _own_of(self, shard: Shard, turn: ShardTurn) -> dict[Asked, str]:
+        """Return the owner's own commands by which this turn changes jobs, and what those become, in log order."""
+        jobs = [self._codec.decode_job(record.value) for record in turn.jobs if record.value is not None]
+        states = {job.version: str(job.state) for job in jobs}
+        found = [offset for offset in shard.own if ids.version_of(EPOCH, offset) in states]
+        return {shard.own.pop(offset): states[ids.version_of(EPOCH, offset)] for offset in sorted(found)}
+
     def _passed_on(self, shard: Shard, record: NewRecord) -> None:
-        origin = self._codec.decode_command(record.value).forwarded_from or ""
+        command = self._codec.decode_command(record.value)
+        if (command.command_id or "").startswith(OWN):
+            return
+        origin = command.forwarded_from or ""
         for waiting in shard.asked.values():
             if waiting and f"{waiting[0].shard}/{waiting[0].offset}" == origin:
                 waiting.popleft()
