@@ -7,140 +7,34 @@ own oracle elsewhere.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from tests.simulation.broker import Violation
 from tests.simulation.ends import Ends
+from tests.simulation.known_job import (
+    CLOCKS_APART,
+    EPOCH,
+    SHARDS,
+    TOLD_BY_COMMANDS,
+    Asked,
+    Cursors,
+    Known,
+    Refusal,
+    times_of,
+)
 from tocsin.domain import ids
 from tocsin.domain.catch_up import CatchUp, SkipReason
-from tocsin.domain.commands import Command, CommandOutcome, OutcomeDetail
+from tocsin.domain.commands import CommandOutcome, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import InvalidInput
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
-from tocsin.domain.firing import FiringPlan, plan_of, plan_text
+from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import Overlap
 from tocsin.domain.schedules import Delay, RunAt, one_off_at
 from tocsin.domain.sharding import shard_of
-
-EPOCH = 1
-SHARDS = 2
-
-
-CLOCKS_APART = 10 * SECOND
-"""More than any owner's clock is behind the broker's."""
-TOLD_BY_COMMANDS = (SkipReason.PAUSED, SkipReason.UPDATED, SkipReason.DELETED)
-
-
-def times_of(plan: FiringPlan, after: Micros, upto: Micros) -> list[Micros]:
-    """Return the occurrences after one instant, up to and including another, by walking."""
-    times: list[Micros] = []
-    at = plan.next_after(after)
-    while at is not None and at <= upto:
-        times.append(at)
-        at = plan.next_after(at)
-    return times
-
-
-class Asked(NamedTuple):
-    """A command in the log, not answered yet."""
-
-    shard: int
-    offset: int
-    at: Micros
-    command_id: str
-    command: Command
-
-    @property
-    def job_id(self) -> str:
-        """Return the job that it concerns, empty where that is not said."""
-        command = self.command
-        tenant_id = command.tenant_id or ids.DEFAULT_TENANT
-        key = (command.definition or {}).get("idempotency_key")
-        if command.job_id is None:
-            return ids.keyed_job_id(tenant_id, key) if command.kind == "create" and key else ""
-        return ids.full_job_id(tenant_id, command.job_id) or ""
-
-
-class Cursors(NamedTuple):
-    """A shard's cursor as the turn before a decision left it, and as the turn of the decision did."""
-
-    before: Place
-    after: Place
-
-
-class Refusal(Exception):
-    """What the oracle expects a command to be refused with."""
-
-    def __init__(self, detail: OutcomeDetail) -> None:
-        super().__init__(detail)
-        self.detail = detail
-
-
-@dataclass(slots=True)
-class Known:
-    """A job.
-
-    Attributes:
-        once: nominal time of a one-off that is not decided; of a paused one, when it would have fired.
-        is_late: it was behind the cursor when it was asked for, so the cursor does not say when it is decided.
-        base: the occurrences of a recurring job past this place are owed.
-        done: they were looked at up to here.
-        late: those that were behind the cursor when the job was created, and are not decided.
-        maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
-        decided: nominal times that fired or were skipped, over all versions.
-        stood_upto: a late run stood for all up to here, so a change may begin only after it.
-        is_loose: some of ``maybe`` may have been held back, as further commands are parked, and be decided later.
-    """
-
-    job_id: str
-    shard: int
-    version: int
-    created_version: int
-    created_at: Micros
-    state: str
-    definition: JobDefinition
-    body: dict[str, Any]
-    plan: FiringPlan
-    once: Micros | None = None
-    is_late: bool = False
-    base: Place = Place(0, "", 0)
-    done: Place = Place(0, "", 0)
-    late: set[Micros] = field(default_factory=set)
-    maybe: set[Micros] = field(default_factory=set)
-    decided: set[Micros] = field(default_factory=set)
-    is_loose: bool = False
-    stood_upto: Micros = 0
-
-    @property
-    def is_one_off(self) -> bool:
-        return isinstance(self.definition.schedule, RunAt | Delay)
-
-    def place(self, at: Micros) -> Place:
-        return Place(at, self.job_id, at)
-
-    def define(self, definition: JobDefinition) -> None:
-        self.definition = definition
-        self.plan = plan_of(plan_text(definition, self.job_id, self.created_at))
-
-    def owe_from(self, at: Micros, cursors: Cursors) -> None:
-        """Owe what is past the cursor and after the command at hand."""
-        self.base = self.done = max(cursors.before, Place.before(at + 1))
-        self.late, self.is_loose = set(), False
-        self.maybe = set(times_of(self.plan, self.base.run_at - 1, max(cursors.after.run_at, self.stood_upto)))
-
-    def next_owed(self, cursor: Place) -> Micros | None:
-        """Return the nominal time of the one row past the cursor, where there is one."""
-        if self.state != "ACTIVE":
-            return None
-        if self.is_one_off:
-            return self.once
-        at = self.plan.next_after(max(self.base.run_at - 1, cursor.run_at - 1))
-        while at is not None and (self.place(at) <= max(cursor, self.base) or at in self.decided):
-            at = self.plan.next_after(at)
-        return at
 
 
 class Jobs:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.broker import Transaction, Violation
 from tests.simulation.ends import Ends
-from tests.simulation.jobs import EPOCH, Asked, Cursors, Jobs
+from tests.simulation.jobs import Jobs
+from tests.simulation.known_job import EPOCH, Asked, Cursors
 from tocsin.domain import ids
 from tocsin.domain.commands import Command
 from tocsin.domain.entries import Place

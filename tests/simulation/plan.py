@@ -260,7 +260,7 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
     "sleeper": (1, _sleeper),
     "hurried": (1.5, _hurried),
     "deaf": (1, _deaf),
-    "goodbye": (1.5, _goodbye),
+    "goodbye": (3, _goodbye),
     "shuffle": (1.5, _shuffle),
     "markers": (2, _markers),
     "rebalance": (2.5, _rebalance),

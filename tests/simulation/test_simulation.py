@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.simulation.runner import run, run_seeds, silence
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
 PARTS = 6
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -31,8 +33,11 @@ def test_a_seed_gives_the_same_story_twice() -> None:
     assert stories[0] == stories[1]
 
 
-def test_every_mutant_names_a_rule_once() -> None:
+def test_every_mutant_names_a_rule_once_and_what_no_mutant_shows_has_its_test() -> None:
     assert not set(MUTANTS) & set(UNSEEN)
+    for test in UNSEEN.values():
+        path, name = test.split("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test
     assert all(name.split()[0][0] in "TW" and name.split()[0][1:].isdigit() for name in [*MUTANTS, *UNSEEN])
 
 

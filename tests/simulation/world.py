@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.broker import Broker, Transaction, Violation
 from tests.simulation.groups import Group, LaneGroup
-from tests.simulation.jobs import SHARDS
+from tests.simulation.known_job import SHARDS
 from tests.simulation.nodes import LANES, NODE_TYPES, Killed, Node, TriggerNode, WorkerNode, new_machine
 from tests.simulation.oracle import Oracle
 from tests.simulation.trigger_ports import SimTakeover

@@ -1,0 +1,300 @@
+"""What stands in place of a function where a rule is left out; see ``mutants``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tocsin.adapters.memory.schedule_store import MemoryTables
+from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.shard_records import Phase
+from tocsin.engine.job_rows import JobRows, KnownRow
+from tocsin.ports.dispatch_log import CommitOutcome
+from tocsin.ports.schedule_store import StoreWrites
+from tocsin.roles.worker.partitions import Item
+
+Patch = tuple[Any, str, Any]
+"""Owner, name and what stands there instead."""
+
+
+def wrapped(owner: Any, name: str, make: Callable[[Any], Any]) -> Patch:
+    return owner, name, make(getattr(owner, name))
+
+
+def nothing(*_args: Any, **_named: Any) -> None:
+    """Leave it out."""
+
+
+# The owner's turn
+
+
+def delta_without_changes(real: Any) -> Any:
+    def delta_records(codec: Any, state: Any, step: Any, *rest: Any) -> Any:
+        changed, step.changed = step.changed, {}
+        records = real(codec, state, step, *rest)
+        step.changed = changed
+        return records
+
+    return delta_records
+
+
+def delta_without_work(real: Any) -> Any:
+    def delta_records(codec: Any, state: Any, step: Any, *rest: Any) -> Any:
+        work, step.work = step.work, []
+        records = real(codec, state, step, *rest)
+        step.work = work
+        return records
+
+    return delta_records
+
+
+def newest_chunks(chunks: list[Any]) -> list[Any]:
+    newest = max((chunk.base for chunk in chunks), default=0)
+    return sorted((chunk for chunk in chunks if chunk.base == newest), key=lambda chunk: chunk.index)
+
+
+def admit_by_time(self: Any, entries: Any) -> None:
+    cursor = self._state.cursor
+    self._wheel.add(entry for entry in entries if entry.run_at > cursor.run_at)
+
+
+def admit_rows_by_time(self: Any, step: Any, rows: Any) -> None:
+    admit_by_time(self, rows)
+
+
+def at_its_time(self: Any, job_id: str, version: int, scheduled_for: int) -> EntryKey:
+    return EntryKey(scheduled_for, job_id, version, scheduled_for)
+
+
+def next_after_command(self: Any, job: Any, command_at: int) -> EntryKey | None:
+    at = self.plan(job).next_after(command_at)
+    return None if at is None else self.late_or_on_time(job.job_id, job.version, at)
+
+
+def derive_ignoring_names(real: Any) -> Any:
+    def derive_again(self: Any, entry: Entry) -> Entry | None:
+        named, self._state.named = self._state.named, {}
+        try:
+            return real(self, entry)  # type: ignore[no-any-return]
+        finally:
+            self._state.named = named
+
+    return derive_again
+
+
+def adopt_nothing(self: Any, snapshots: Any, jobs_end: int) -> StoreWrites:
+    return StoreWrites()
+
+
+def insert_over_delete(self: Any, shard: int, writes: StoreWrites) -> None:
+    for entry in writes.inserts:
+        self._deleted.discard((shard, entry.key))
+    apply(self, shard, writes)
+
+
+apply = MemoryTables.apply
+
+
+def only_the_present(self: Any, former: Any) -> tuple[EntryKey, ...]:
+    present = self.present_key(former)
+    return (present,) if present is not None else ()
+
+
+def stored_at_once(real: Any) -> Any:
+    def watermarks(self: Any, step: Any) -> None:
+        real(self, step)
+        self.state.successors_upto = max(self.state.successors_upto, self.state.cursor)
+
+    return watermarks
+
+
+def forget_all_voids(real: Any) -> Any:
+    def forget_passed(self: Any) -> None:
+        real(self)
+        self.voids.clear()
+
+    return forget_passed
+
+
+def row_taken_for_missing(self: Any, job_id: str) -> KnownRow:
+    return get(self, job_id) or KnownRow(None, None, 0)
+
+
+get = JobRows.get
+
+
+class NothingParked:
+    """Parking, as firing sees it when it does not look."""
+
+    def __init__(self, parking: Any) -> None:
+        self._parking = parking
+
+    def has(self, job_id: str) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parking, name)
+
+
+def fire_past_parked(real: Any) -> Any:
+    def decide(self: Any, *given: Any) -> Any:
+        parking, self._parking = self._parking, NothingParked(self._parking)
+        try:
+            return real(self, *given)
+        finally:
+            self._parking = parking
+
+    return decide
+
+
+def judge_at_once(self: Any, seen: int) -> int:
+    return 1 << 60
+
+
+def stable_end(self: Any, topic: str, shard: int) -> int:
+    return self._broker.partition(topic, shard).stable_end()  # type: ignore[no-any-return]
+
+
+def note_without_forgetting(self: Any, polled: Any) -> None:
+    self._owned -= polled.lost
+    self._owned |= polled.assigned
+
+
+def drop_unsent(self: Any) -> None:
+    self._unsent = {}
+
+
+def unknown_is_aborted(real: Any) -> Any:
+    from tocsin.domain.errors import OwnershipLost, TurnAborted
+
+    def end(self: Any, transaction: Any) -> None:
+        try:
+            real(self, transaction)
+        except OwnershipLost as error:
+            # As a client would that begins a new producer under the same id, and sends the turn again.
+            self._handle = self._broker.init(transaction.handle.producer_id)
+            raise TurnAborted(str(error)) from error
+
+    return end
+
+
+def write_before_commit(real: Any) -> Any:
+    def commit(self: Any, steps: Any) -> None:
+        for shard, step in steps.items():
+            if step.writes():
+                self._store.begin_writes(shard, step.number, step.writes())
+        real(self, steps)
+
+    return commit
+
+
+# The worker
+
+
+def any_token(self: Any, report: Any, active: Any) -> Any:
+    head, head_bytes = self._codec.split_head(active.execution)
+    return replace(report, head=head, head_bytes=head_bytes)
+
+
+def waiting_is_current(real: Any) -> Any:
+    def decide(self: Any, step: Any, report: Any, kind: Any, place: Any) -> None:
+        active = self._actives.get(report.head.execution_id)
+        if active is not None and active.phase == Phase.WAITING and kind == "SUCCEEDED":
+            self._actives.put(report.head.execution_id, active._replace(phase=Phase.QUEUED))
+        real(self, step, report, kind, place)
+
+    return decide
+
+
+def loss_unmarked(self: Any, step: Any, execution_id: str, active: Any) -> None:
+    head, _ = self._codec.split_head(active.execution)
+    waiting = active._replace(
+        phase=Phase.WAITING, wake_at=step.now, next_attempt=head.attempt, next_losses=head.losses, holder=None
+    )
+    self._dispatches.change(step, execution_id, waiting)
+
+
+def highest_seen(self: Any) -> int:
+    return self._position  # type: ignore[no-any-return]
+
+
+def metadata_without(part: str) -> Callable[[Any], Any]:
+    def make(real: Any) -> Any:
+        def metadata(self: Any, *, released: bool = False) -> Any:
+            kept = getattr(self, part)
+            setattr(self, part, set())
+            try:
+                return real(self, released=released)
+            finally:
+                setattr(self, part, kept)
+
+        return metadata
+
+    return make
+
+
+def start_before_mark(real: Any) -> Any:
+    def commit_and_start(self: Any, lane: Any) -> int:
+        self._attempts.take(lane.take_marked())
+        return real(self, lane)  # type: ignore[no-any-return]
+
+    return commit_and_start
+
+
+def never_suspect(real: Any) -> Any:
+    def commit(self: Any) -> CommitOutcome:
+        marked = list(self.marked)
+        stages = [item.stage for item in marked]
+        outcome: CommitOutcome = self._commit([p for p in self.partitions.values() if p.changed], released=False)
+        assert len(stages) == len(marked)
+        return outcome
+
+    return commit
+
+
+def settle_at_once(real: Any) -> Any:
+    def close(self: Any, item: Any, job_id: str, report: bytes) -> None:
+        real(self, item, job_id, report)
+        item.partition.settle(item)
+
+    return close
+
+
+def same_partition_again(real: Any) -> Any:
+    def assigned(self: Any, starts: Any) -> None:
+        kept = self.__dict__.setdefault("_kept", {})
+        real(self, [start for start in starts if start.partition not in kept])
+        for start in starts:
+            if start.partition in kept:
+                self.partitions[start.partition] = kept[start.partition]
+                kept[start.partition].live = True
+        kept.update(self.partitions)
+
+    return assigned
+
+
+def settle_at_revoke(self: Any, partitions: Any, reason: str) -> None:
+    for partition in partitions:
+        for item in partition.running():
+            partition.settle(item)
+
+
+def begun_counts_for_new(real: Any) -> Any:
+    def enqueue(self: Any, item: Item) -> None:
+        item.inherited = False
+        real(self, item)
+
+    return enqueue
+
+
+def any_return_counts(real: Any) -> Any:
+    def returned(self: Any, step: Any, report: Any, active: Any) -> None:
+        real(self, step, replace(report, worker_id=active.holder or report.worker_id), active)
+
+    return returned
+
+
+def silent_soon(self: Any, holder: str, now: int) -> bool:
+    known = self._processes.get(holder)
+    return known is None or now - known.last_seen >= 4_000_000
