@@ -88,7 +88,7 @@ class FiringDesk:
             count += 1
         last: Place | None = None
         while count < count_max and room > 0:
-            # Successors come at least a second later, so within a second the order is complete.
+            # Successors come at least a second later: within one, only those of what was filed late come between.
             due = self._wheel.drain_second(upto, count_max - count)
             if not due:
                 break
@@ -97,10 +97,13 @@ class FiringDesk:
                     self._wheel.add(due[done:])
                     break
                 room -= self._decide(step, entry, stamp, before)
-                last = Place(*entry[:3])
+                place = Place(*entry[:3])
+                last = place if last is None else max(last, place)
                 count += 1
-                if (following := self._wheel.next_place()) is not None and following < last:
-                    # A successor of something that was filed late stands among what is still to come.
+                following = self._wheel.next_place()
+                if following is not None and done + 1 < len(due) and following < Place(*due[done + 1][:3]):
+                    # A successor of something that was filed late stands among what is still to come. It goes first:
+                    # the cursor stands where a turn's bounds end it, and must have passed nothing undecided.
                     self._wheel.add(due[done + 1 :])
                     break
         next_due = self._wheel.next_due()
