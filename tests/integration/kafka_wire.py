@@ -12,8 +12,8 @@ import threading
 import time
 from typing import NamedTuple
 
-PRODUCE, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP = 0, 11, 12, 13
-INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
+PRODUCE, JOIN_GROUP, LEAVE_GROUP = 0, 11, 13
+INIT_PRODUCER_ID, END_TXN = 22, 26
 LOOPBACK = b"127.0.0.1"
 
 REQUEST, ANSWER, CUT_BEFORE, CUT_AFTER = "hold the request", "hold the answer", "cut before", "cut after"
@@ -78,6 +78,9 @@ class Wire:
                 far = socket.create_connection(("127.0.0.1", self._broker))
             except OSError:
                 return
+            for one in (near, far):
+                # Otherwise a small answer waits for the acknowledgement of the one before.
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open |= {near, far}
             frames: dict[int, bytes] = {}
             for pump in (self._requests, self._answers):

@@ -8,14 +8,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.integration import kafka_wire as wire_of
 from tests.integration.kafka_wire import (
-    ADD_PARTITIONS,
     END_TXN,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
@@ -25,9 +24,9 @@ from tests.integration.kafka_wire import (
 )
 from tests.integration.owner_world import Owner, OwnerWorld
 from tocsin.adapters.kafka import shard_log
+from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.devcluster import Endpoints
-from tocsin.ports.shard_log import SHARD_STATE, NewRecord, ShardTurn
 
 pytestmark = pytest.mark.real
 
@@ -56,7 +55,11 @@ def owner(world: OwnerWorld, wire: Wire) -> Owner:
     return started
 
 
-def test_a_slow_end_of_a_transaction_costs_only_time(world: OwnerWorld, wire: Wire, owner: Owner) -> None:
+def test_a_slow_end_of_a_transaction_costs_only_time(
+    world: OwnerWorld, wire: Wire, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes longer than one call waits for it; the next call goes on where that was."""
+    monkeypatch.setattr(shard_log, "ANSWER_S", 1.0)
     before = owner.engines
     wire.rule(END_TXN, wire_of.ANSWER)
     threading.Timer(2.5, wire.mend).start()
@@ -166,19 +169,21 @@ def test_the_brokers_hear_of_short_transactions_and_of_the_session(world: OwnerW
     assert _numbers_after(wire, JOIN_GROUP, world.names.group("trigger")) == {10_000}
 
 
-def test_the_next_transaction_does_not_wait_long_for_the_markers_of_the_last(world: OwnerWorld, wire: Wire) -> None:
-    """By default it would ask again after 100 ms, which would be the length of every turn."""
-    owner = world.start("a", bootstrap=wire.bootstrap)
-    world.until_owned()
-    deadline = time.monotonic() + 120
-    numbers = {shard: engine.state.number for shard, engine in owner.engines.items()}
-    while len(waits := _waits_for_markers(wire)) < 10:
-        assert time.monotonic() < deadline, "no transaction met the markers of the last one"
-        for shard in numbers:
-            numbers[shard] += 1
-        records = {s: [NewRecord(SHARD_STATE, s, f"d/{n}/0", b"as large as one")] for s, n in numbers.items()}
-        owner.log.commit([ShardTurn(s, n, records[s], [], 0) for s, n in numbers.items()])
-    assert min(waits) < 0.06
+def test_retries_of_the_client_wait_a_millisecond(
+    cluster: Endpoints, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen in what the client is given: which errors of brokers it retries so, no test can bring about at will."""
+    given: list[dict[str, Any]] = []
+
+    def producer(config: dict[str, Any]) -> Producer:
+        given.append(config)
+        return Producer(config)
+
+    monkeypatch.setattr(shard_log, "Producer", producer)
+    log = shard_log.KafkaShardLog(cluster.kafka_bootstrap, TopicNames(f"{unique}."), "a")
+    log.renew(unique)
+    log.close(leave=True)
+    assert [(c["retry.backoff.ms"], c["retry.backoff.max.ms"]) for c in given] == [(1, 10)]
 
 
 def _wait_until_given_up(world: OwnerWorld, member: str) -> None:
@@ -202,14 +207,3 @@ def _numbers_after(wire: Wire, api: int, name: str) -> set[int]:
         if asked.api == api and named:
             found.add(int.from_bytes(rest[:4], "big"))
     return found
-
-
-def _waits_for_markers(wire: Wire) -> list[float]:
-    """Return how long it took until a request for a transaction's partitions was made again, unchanged, seconds."""
-    waits = []
-    asked = [a for a in wire.asked if a.api in (ADD_PARTITIONS, END_TXN)]
-    for first, second in pairwise(asked):
-        # All but the number of the request.
-        if first.api == ADD_PARTITIONS and first.frame[8:] == second.frame[8:]:
-            waits.append(second.at - first.at)
-    return waits

@@ -39,6 +39,21 @@ def unavailable(error: KafkaError | KafkaException) -> Unavailable:
     return Unavailable("kafka", f"{inner.name()}: {inner.str()}" if isinstance(inner, KafkaError) else str(inner))
 
 
+def kafka_error(error: KafkaException | SystemError) -> KafkaError:
+    """Return what a call of a producer failed with.
+
+    A fatal error is raised by the client from within the call that serves its callbacks. Where one of ours is called
+    after that, the interpreter finds the exception there and makes a SystemError of it.
+    """
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KafkaException):
+        found = found.__cause__
+    if found is None:
+        raise error
+    inner: KafkaError = found.args[0]
+    return inner
+
+
 def group_generation(metadata: bytes) -> int:
     """Return the generation inside librdkafka's opaque group metadata; -1 before the first join.
 

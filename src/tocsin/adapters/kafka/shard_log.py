@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from confluent_kafka.admin import AdminClient
 
 from tocsin.adapters.kafka.bounded_call import HUNG_AFTER_S, BoundedCaller, HungCall
-from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, place, unavailable
+from tocsin.adapters.kafka.clients import NO_GENERATION, base_config, group_generation, kafka_error, place, unavailable
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.errors import OwnershipLost, RecordRefused, Refused, TopicsMissing, TurnAborted, Unavailable
 from tocsin.domain.instants import Micros
@@ -229,8 +229,8 @@ class KafkaShardLog:
             if sent.refused is None:
                 self._send_offsets(producer, offsets, metadata)
                 self._commit_transaction(producer)
-        except KafkaException as error:
-            raise self._not_committed(producer, turns, sent, error.args[0]) from error
+        except (KafkaException, SystemError) as error:
+            raise self._not_committed(producer, turns, sent, kafka_error(error)) from error
         except HungCall as error:
             # Its transaction is never committed: who renews fences it, and restores.
             self._caller = BoundedCaller()
