@@ -36,6 +36,9 @@ class Host:
         self._brokers.advance(seconds)
         self.beat()
 
+    def at_most(self) -> Micros:
+        return self._guard.at_most(self._monotonic())
+
     def now(self) -> Micros:
         return self._guard.now(self._monotonic())
 
