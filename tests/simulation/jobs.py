@@ -265,7 +265,9 @@ class Jobs:
             now += CLOCKS_APART  # a resume's time is the broker's
         self._take_back(job, event.head.scheduled_for, now)
         if event.head.job_version != job.version:
-            return  # the schedule of that version is not known any more
+            # The schedule of that version is not known any more; what the present one shares with it may be told here.
+            job.maybe |= set(times_of(job.plan, event.head.scheduled_for, upto))
+            return
         for at in times_of(job.plan, event.head.scheduled_for, upto):
             self._take_back(job, at, now)
 
