@@ -50,7 +50,8 @@ def answers(system: System) -> Counter[tuple[str, str]]:
 def test_a_cluster_is_moved_and_triggers_that_stayed_behind_go(alone: System, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(tz(alone, "show", "-o", "json")) == {"cluster": TZDATA_VERSION, "this_program": TZDATA_VERSION}
     alone.start("trigger")
-    assert "all 4 shards" in tz(alone, "set", TZDATA_VERSION)
+    assert "all 4 shards" in (said := tz(alone, "set", TZDATA_VERSION))
+    assert "0 of 0 jobs" in said
     wait_for("every shard to agree", lambda: answers(alone)["set_zone_data", "agreed"] == 4)
 
     assert TZDATA_VERSION in tz(alone, "set", OTHER, exit_code=1)
@@ -67,7 +68,7 @@ def test_a_cluster_is_moved_and_triggers_that_stayed_behind_go(alone: System, mo
     assert wait_for("the next one to refuse", lambda: again.poll() is not None and again.returncode) == 3
     assert answers(alone)["set_zone_data", "agreed"] == 4, "the command is left to who has that data"
 
-    tz(alone, "set", TZDATA_VERSION)
+    tz(alone, "set", TZDATA_VERSION, "--within", "1", exit_code=6)
     alone.start("trigger")
     wait_for("commands of both kinds to be decided", lambda: answers(alone)["set_zone_data", "conflict"] == 4)
     wait_for("every shard to agree again", lambda: answers(alone)["set_zone_data", "agreed"] == 8)

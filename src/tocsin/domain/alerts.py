@@ -22,6 +22,8 @@ class AlertKind(StrEnum):
     """An execution ended, and nobody can tell whether it ran."""
     SKIPPED = "skipped"
     """Occurrences were due while nothing could fire, and are not run."""
+    MOVED = "moved"
+    """The zone data have changed, and with them the time of a job's next occurrence."""
     MISSING = "missing"
     """History lacks an occurrence that was due and decided."""
 

@@ -24,6 +24,8 @@ class CommandKind(StrEnum):
     """An owner's own: it cannot serve the job, and pauses it."""
     FINISH = "finish"
     """An owner's own: nothing of the job is to come, and nothing runs."""
+    MOVE = "move"
+    """An owner's own: the zone data have changed, and with them the time of the job's next occurrence."""
     REMOVE = "remove"
     """An owner's own: the job was finished long enough ago."""
     REBUILD_INDEX = "rebuild_index"

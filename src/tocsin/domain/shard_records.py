@@ -14,6 +14,10 @@ from tocsin.domain.instants import Micros
 
 REBUILD_INDEX: Final = "rebuild_index"
 """The kind of a work item that writes the index anew from the jobs log."""
+MOVE_FILED: Final = "move_filed"
+"""The kind of a work item that moves what is filed after the zone data have changed."""
+REPORT_MOVES: Final = "report_moves"
+"""The kind of a work item that says what that has come to."""
 
 
 class Phase(StrEnum):

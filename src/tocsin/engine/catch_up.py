@@ -149,7 +149,7 @@ class CatchUps:
     def _run(self, step: Step, item: WorkItem, backlog: Missed, room: Room) -> Progress:
         """Dispatch the oldest of a backlog."""
         entry = backlog.entry
-        following = plan_of(entry.plan).next_after(entry.scheduled_for)
+        following = self._successors.plan(entry.plan).next_after(entry.scheduled_for)
         rest = None
         if following is not None and following <= backlog.upto:
             rest = self._successors.row(entry, following)
@@ -169,7 +169,7 @@ class CatchUps:
 
     def _skip(self, step: Step, oldest: Entry, upto: Micros, reason: SkipReason) -> None:
         """Publish that an occurrence and those after it, up to an instant, are not run."""
-        plan, first = plan_of(oldest.plan), oldest.scheduled_for
+        plan, first = self._successors.plan(oldest.plan), oldest.scheduled_for
         passed = with_first(first, self._successors.passed(plan, first, upto, step.now))
         self._dispatches.skip_range(step, oldest.execution, passed, reason)
 

@@ -253,7 +253,7 @@ class CommandDesk:
             self._rebuilds = [other for other in self._rebuilds if other is not order]
             return Answer(True, OutcomeDetail.BEGUN) if begun else self._commands.rebuild_index(step, order)
         if kind is CommandKind.SET_ZONE_DATA:
-            return self._agree_on_zone_data(order)
+            return self._agree_on_zone_data(step, order)
         job = self._job(order)
         if kind is CommandKind.CREATE:
             return self._commands.create(step, order, job)
@@ -275,12 +275,12 @@ class CommandDesk:
         }[kind]
         return carry_out(step, order, job)
 
-    def _agree_on_zone_data(self, order: Order) -> Answer:
+    def _agree_on_zone_data(self, step: Step, order: Order) -> Answer:
         """Confirm the release that this process has; what names another one comes here only once it is refused."""
         release = order.command.zone_data
         self._refused_zone_data = None
         if release == TZDATA_VERSION:
-            return Answer(True, OutcomeDetail.AGREED)
+            return self._commands.report_moves(step, order)
         remedy = "change it by `tocsin tz set`"
         fault = Fault("zone_data", shown(release), f"the cluster works by {TZDATA_VERSION}", remedy)
         return Answer(False, OutcomeDetail.CONFLICT, faults=(fault,))

@@ -28,6 +28,7 @@ class EngineLimits:
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
         alerts_max: of one turn that are told one by one; the rest is summed up.
+        zone_change_after_s: how long after an owner has found other zone data than its shard's those count.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
         passed: how long its passed minutes are kept.
@@ -50,6 +51,7 @@ class EngineLimits:
     delta_bytes_max: int = 512_000
     outlived_after_s: float = 6 * 86_400.0
     alerts_max: int = 20
+    zone_change_after_s: float = 600.0
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
     passed: PassedLimits = field(default_factory=PassedLimits)

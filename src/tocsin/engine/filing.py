@@ -10,7 +10,7 @@ from dataclasses import replace
 from tocsin.domain import ids
 from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.executions import AttemptHead
-from tocsin.domain.firing import FiringPlan, plan_of, plan_text
+from tocsin.domain.firing import FiringPlan, plan_text
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import Manual
@@ -22,6 +22,7 @@ from tocsin.engine.held import HeldEntries
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.work import Work
+from tocsin.engine.zone_rules import SHIFT_MAX, ZoneRules
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import JobRow
 from tocsin.ports.shard_log import JOBS, NewRecord
@@ -30,8 +31,17 @@ from tocsin.ports.shard_log import JOBS, NewRecord
 class Filing:
     """Files for one shard."""
 
-    def __init__(self, state: ShardState, outbox: Outbox, held: HeldEntries, work: Work, codec: RecordCodec) -> None:
+    def __init__(
+        self,
+        state: ShardState,
+        zones: ZoneRules,
+        outbox: Outbox,
+        held: HeldEntries,
+        work: Work,
+        codec: RecordCodec,
+    ) -> None:
         self._state = state
+        self._zones = zones
         self._held = held
         self._outbox = outbox
         self._work = work
@@ -39,7 +49,11 @@ class Filing:
 
     def plan(self, job: Job) -> FiringPlan:
         """Return how a job recurs."""
-        return plan_of(plan_text(job.definition, job.job_id, job.created_at))
+        return self._zones.plan(self.text(job))
+
+    def text(self, job: Job) -> str:
+        """Return what a job's rows carry of how it recurs."""
+        return plan_text(job.definition, job.job_id, job.created_at)
 
     def late_or_on_time(self, job_id: str, version: int, scheduled_for: Micros) -> EntryKey:
         """Return the key of a one-off or first occurrence: at its time, or just past the cursor if that is decided."""
@@ -79,7 +93,7 @@ class Filing:
             job.tenant_id,
             lane_of(target.type),
             execution,
-            plan_text(job.definition, job.job_id, job.created_at),
+            self.text(job),
         )
 
     def row_of(self, job: Job, key: EntryKey) -> Entry:
@@ -127,14 +141,26 @@ class Filing:
         if (held := self.held_key(job)) is not None:
             return held
         named = self._state.named.get(job.job_id)
-        scheduled_for = (
-            named.scheduled_for if named else self.plan(job).next_after(max(entry.scheduled_for, cursor.run_at - 1))
-        )
-        while scheduled_for is not None and Place(scheduled_for, job.job_id, scheduled_for) <= cursor:
-            scheduled_for = self.plan(job).next_after(scheduled_for)
+        scheduled_for: Micros | None
+        if named is None:
+            scheduled_for = self._zones.following(self.text(job), job.job_id, entry.scheduled_for, entry.place)
+        elif (scheduled_for := named.scheduled_for) is not None:
+            place = Place(scheduled_for, job.job_id, scheduled_for)
+            scheduled_for = self._zones.following(self.text(job), job.job_id, scheduled_for, place)
         if scheduled_for is None:
             return None
         return EntryKey(scheduled_for, job.job_id, entry.version, scheduled_for)
+
+    def moved_key(self, job: Job, present: EntryKey | None) -> EntryKey | None:
+        """Return where a job's row belongs by the zone data that count now: where it is, unless it was filed by others
+        and its new time is still to come."""
+        cursor = self._state.cursor
+        if present is None or not self._zones.changing or present.place <= cursor or job.waits_for_timer:
+            return present
+        at = self._zones.moved(self.text(job), present.scheduled_for)
+        if at is None or Place(at, job.job_id, at) <= cursor:
+            return present
+        return present._replace(run_at=at, scheduled_for=at)
 
     def held_key(self, job: Job) -> EntryKey | None:
         """Return the key of a job's row that was due and is held, because commands of the job were parked; or None."""
@@ -165,6 +191,8 @@ class Filing:
         until = max([until, *(key.place for key in job.replaced), *([older.until] if older else [])])
         decided_upto = self._decided_upto(job.job_id)
         until = max(until, Place.before(decided_upto + 1))
+        if self._zones.changing and self._zones.concerns(self.text(former)):
+            until = until._replace(run_at=until.run_at + SHIFT_MAX)
         void = Void(job.job_id, job.version, until, decided_upto)
         self._state.voids[job.job_id] = void
         self._state.named.pop(job.job_id, None)

@@ -158,7 +158,7 @@ class FiringDesk:
 
     def _fall_behind(self, step: Step, entry: Entry, stamp: bytes, upto: Micros) -> int:
         """Put a missed entry, and what was missed since, among what is caught up with; a lone one may run at once."""
-        plan = plan_of(entry.plan)
+        plan = self._successors.plan(entry.plan)
         following = plan.next_after(entry.scheduled_for)
         alone = following is None or following > upto
         if alone and self._catch_ups.is_up_to_date(entry) and self._dispatches.admits(entry.execution_id, plan.overlap):
@@ -178,5 +178,6 @@ class FiringDesk:
         """File the row that follows one that was decided."""
         if entry is not None:
             step.inserts.append(entry)
+            step.turn = True
             if self._horizon.has_begun(minute_of(entry.run_at)):
                 self._wheel.add([entry])

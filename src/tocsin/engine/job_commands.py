@@ -29,6 +29,7 @@ from tocsin.engine.job_ends import JobEnds
 from tocsin.engine.own_commands import OwnNote
 from tocsin.engine.pauses import Pauses
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.zone_change import ZoneChange
 from tocsin.ports.codec import RecordCodec
 
 NO_JOB: Final = "*"
@@ -77,9 +78,11 @@ class JobCommands:
         rebuild: IndexRebuild,
         pauses: Pauses,
         ends: JobEnds,
+        zone_change: ZoneChange,
         codec: RecordCodec,
     ) -> None:
         self._ends = ends
+        self._zone_change = zone_change
         self._state = state
         self._filing = filing
         self._dispatches = dispatches
@@ -160,7 +163,7 @@ class JobCommands:
                 )
         elif same_schedule:
             # What is due and not decided yet stays due: both definitions have it.
-            present = self._filing.present_key(former)
+            present = self._filing.moved_key(former, self._filing.present_key(former))
             entry = None if present is None else present._replace(version=job.version)
         else:
             entry = self._filing.next_key(job, order.at)
@@ -180,6 +183,7 @@ class JobCommands:
             job = self._next_version(order, former, paused_reason=reason, paused_until=until)
             return self._file(step, self._timed(job), former, OutcomeDetail.PAUSED)
         present = self._filing.present_key(former) if not self._has_fired(former) else None
+        present = self._filing.moved_key(former, present)
         pending = present.scheduled_for if present is not None else None
         job = self._next_version(
             order, former, state=JobState.PAUSED, paused_reason=reason, pending=pending, paused_until=until
@@ -242,6 +246,11 @@ class JobCommands:
         self._rebuild.begin(step, order.command_id)
         return Answer(True, OutcomeDetail.BEGUN)
 
+    def report_moves(self, step: Step, order: Order) -> Answer:
+        """Agree on the zone data; the state will say what their change has come to."""
+        self._zone_change.report(step, order.command_id)
+        return Answer(True, OutcomeDetail.AGREED)
+
     def by_owner(self, step: Step, order: Order, former: Job, note: OwnNote | None) -> Answer:
         """Carry out a command that the owner gave to itself."""
         assert note is not None, "others are refused as they are read"
@@ -251,6 +260,8 @@ class JobCommands:
             job = self._ends.finish(step, former, order.version, order.at)
         elif note.kind == CommandKind.REMOVE:
             job = self._ends.remove(step, former, order.version, order.at)
+        elif note.kind == CommandKind.MOVE:
+            job = self._zone_change.move(step, former, order.version, order.at)
         else:
             reason = order.command.reason or "suspended"
             job = self._ends.suspend(step, former, order.version, order.at, reason, note)

@@ -34,12 +34,14 @@ class OwnNote(NamedTuple):
         job_id: in full.
         version: of the job that it was given for; of another it changes nothing.
         pending: of a suspension: the nominal time of the occurrence that was set aside, µs.
+        moves: of a move: from when to when, µs; for people to read.
     """
 
     kind: str
     job_id: str
     version: int
     pending: Micros | None = None
+    moves: tuple[Micros, Micros] | None = None
 
 
 class OwnCommands:
@@ -94,4 +96,4 @@ class OwnCommands:
 
 def is_for_owners(kind: str) -> bool:
     """Tell whether only an owner may give commands of a kind."""
-    return kind in (CommandKind.SUSPEND, CommandKind.FINISH, CommandKind.REMOVE)
+    return kind in (CommandKind.SUSPEND, CommandKind.FINISH, CommandKind.MOVE, CommandKind.REMOVE)

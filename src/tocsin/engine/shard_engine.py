@@ -41,6 +41,8 @@ from tocsin.engine.suspects import JOB, UNSUSPECTED, Suspect, Suspicion
 from tocsin.engine.timers import Timers
 from tocsin.engine.verdicts import Verdicts
 from tocsin.engine.work import Room, Work
+from tocsin.engine.zone_change import ZoneChange
+from tocsin.engine.zone_rules import ZoneRules
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
 from tocsin.ports.shard_log import JOBS, NewRecord, ShardTurn
@@ -80,15 +82,18 @@ class ShardEngine:
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
         self._work = Work(state, codec, culprits)
         self._held = HeldEntries(state)
-        self._filing = Filing(state, self._outbox, self._held, self._work, codec)
+        self._zones = ZoneRules(state)
+        self._filing = Filing(state, self._zones, self._outbox, self._held, self._work, codec)
         self._rebuild = IndexRebuild(state, self._work, self._outbox, self._filing, codec)
-        self._successors = Successors(state, codec)
+        self._successors = Successors(state, self._zones, codec)
         catch_ups = CatchUps(self._work, self._dispatches, self._successors, codec, limits.catch_up)
         pauses = Pauses(self._filing, self._dispatches, self._successors, catch_ups)
         own = OwnCommands(state, codec)
         self._timers = Timers(state, self._dispatches, self._work, own)
         ends = JobEnds(self._filing, self._dispatches, self._work)
-        job_commands = JobCommands(state, self._filing, self._dispatches, self._rebuild, pauses, ends, codec)
+        self._zone_change = ZoneChange(state, self._work, self._zones, self._filing, own, codec)
+        changes = (self._rebuild, pauses, ends, self._zone_change)
+        job_commands = JobCommands(state, self._filing, self._dispatches, *changes, codec)
         self.commands = CommandDesk(
             state,
             self._outbox,
@@ -184,6 +189,7 @@ class ShardEngine:
         """
         step = Step(now, self.state.number + 1)
         with blaming(self.state.shard, step):
+            self._zone_change.begin(step, self._limits.zone_change_after_s)
             self._take_in(step, arrivals)
             self._decide(step, arrivals)
             if not self._one_by_one:
@@ -200,6 +206,7 @@ class ShardEngine:
         self._set_asides.begin(step)
         if arrivals.jobs_page is not None:
             self._rebuild.page_read(arrivals.jobs_page)
+            self._zone_change.page_read(arrivals.jobs_page)
         self._rederived.file(step)
         for record in arrivals.commands:
             self.commands.receive(record, step.now)

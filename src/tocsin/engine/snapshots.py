@@ -72,10 +72,10 @@ class SnapshotWriter:
         work = tuple(state.work.values())
         self._base = state.number
         self._slot = 1 - state.snapshot_slot
-        # Bytes are counted as they are cut; this only has to be enough to set the pace.
+        # Bytes are counted as they are cut; this only has to be enough to set the pace. Each kind has a last chunk.
         total = sum(len(one.execution) + RECORD_OVERHEAD_BYTES for one in active)
         total += sum(len(one.value) + RECORD_OVERHEAD_BYTES for one in parked) + sum(len(one.data) for one in work)
-        self._chunks_left = (total + 64 * (len(voids) + len(named))) // self._chunk_bytes + 2
+        self._chunks_left = (total + 64 * (len(voids) + len(named))) // self._chunk_bytes + 6
         cutter = _Cutter(state.header(), state.number, self._chunk_bytes)
         self._chunks = cutter.cut(active, voids, named, parked, work)
 

@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from tocsin.domain import ids
 from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.entries import Entry, Place
-from tocsin.domain.firing import FiringPlan, Passed, plan_of
+from tocsin.domain.firing import FiringPlan, Passed
 from tocsin.domain.instants import Micros
 from tocsin.domain.recurrence import EveryPlan, Recurrence
 from tocsin.domain.shard_records import NamedSuccessor
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.zone_rules import ZoneRules
 from tocsin.ports.codec import ExecutionCodec
 
 COUNTED_MAX: Final = 10_000
@@ -55,12 +56,17 @@ class Following(NamedTuple):
 class Successors:
     """Derives rows for one shard."""
 
-    def __init__(self, state: ShardState, codec: ExecutionCodec) -> None:
+    def __init__(self, state: ShardState, zones: ZoneRules, codec: ExecutionCodec) -> None:
         self._state = state
+        self._zones = zones
         self._codec = codec
         self._counted_at: Micros = 0
         self._counts: dict[tuple[Recurrence | None, Micros, Micros, Micros, Micros], Passed | None] = {}
         self._counting_left = COUNTED_IN_A_STEP_MAX
+
+    def plan(self, text: str) -> FiringPlan:
+        """Return what the plan of a row means."""
+        return self._zones.plan(text)
 
     def follow(self, entry: Entry, now: Micros, cursor: Place) -> Following:
         """Return what becomes of an occurrence that is decided now, and what follows it.
@@ -70,7 +76,11 @@ class Successors:
             now: the step's.
             cursor: the one before this turn's fires.
         """
-        plan = plan_of(entry.plan)
+        plan = self._zones.plan(entry.plan)
+        if self._zones.is_too_early(entry):
+            # Of former zone data, and not moved yet: it gives way to its new time.
+            later = _past(plan, entry, plan.next_after(entry.scheduled_for), cursor)
+            return Following(self.row(entry, later), runs=False)
         if plan.is_missed(entry.scheduled_for, now):
             return self._after_a_miss(entry, plan, now, cursor)
         first = plan.next_after(entry.scheduled_for)
@@ -97,17 +107,15 @@ class Successors:
 
     def derive_again(self, entry: Entry) -> Entry | None:
         """Return the present row of a job, given one at or before the cursor; None where it has none."""
-        cursor, plan = self._state.cursor, plan_of(entry.plan)
-        after: Micros = entry.scheduled_for
+        after, place = entry.scheduled_for, Place(*entry[:3])
         name = self._state.named.get(entry.job_id)
         if name is not None and name.version == entry.version and name.after >= after:
             if name.scheduled_for is None:
                 return None
             after = name.scheduled_for
-            if Place(after, entry.job_id, after) > cursor:
-                return self.row(entry, after)
+            place = Place(after, entry.job_id, after)
         # All that is between is decided: whoever fired it went through it, so the way need not be walked again.
-        return self.row(entry, _past(plan, entry, plan.next_after(max(after, cursor.run_at - 1)), cursor))
+        return self.row(entry, self._zones.following(entry.plan, entry.job_id, after, place))
 
     def _after_a_miss(self, entry: Entry, plan: FiringPlan, now: Micros, cursor: Place) -> Following:
         """Let the policy of catching up decide about a missed occurrence, and all of the past behind it."""

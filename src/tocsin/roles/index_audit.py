@@ -24,6 +24,7 @@ from tocsin.engine.outbox import Outbox
 from tocsin.engine.restore import restore
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.work import Work
+from tocsin.engine.zone_rules import ZoneRules
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.index_reader import IndexReader
 from tocsin.ports.jobs_log import JobsLog, JobsRecord
@@ -98,7 +99,7 @@ class _View:
         self.unsettled: set[str] = set()
         """Jobs whose last snapshot may not be in the store yet."""
         self.jobs_end = 0
-        self._filing = Filing(state, Outbox(), HeldEntries(state), Work(state, codec), codec)
+        self._filing = Filing(state, ZoneRules(state), Outbox(), HeldEntries(state), Work(state, codec), codec)
 
     def at(self, cursor: Place) -> _View:
         self.state.cursor = cursor

@@ -31,6 +31,22 @@ class ForwardClock:
         self._offsets: Final = tuple(offset for _, offset, _ in pieces)
         self._ends: Final = tuple(end for _, _, end in pieces)
 
+    def joined(self, after: ForwardClock, at_s: int) -> ForwardClock:
+        """Return a clock that goes on as another from a second of UTC on: as soon as it passes what this one reached.
+
+        So no wall time comes twice, and what is passed over belongs to the instant of the change.
+        """
+        pieces = [
+            (start, offset, min(end, at_s + offset))
+            for start, offset, end in zip(self._starts, self._offsets, self._ends, strict=True)
+            if start < at_s
+        ]
+        reached = pieces[-1][2] if pieces else -_FOREVER
+        for start, offset, end in zip(after._starts, after._offsets, after._ends, strict=True):
+            if end - offset > at_s and end > reached:
+                pieces.append((max(start, at_s, reached - offset), offset, end))
+        return ForwardClock(pieces)
+
     def reached(self, at_s: int) -> int:
         """Return the latest wall second that is reached at a second of UTC; where it was passed over, it counts."""
         piece = max(bisect_right(self._starts, at_s) - 1, 0)
@@ -72,8 +88,24 @@ class Timeline:
         self.starts: Final = tuple(start for start, _ in segments)
         self.offsets: Final = tuple(offset for _, offset in segments)
         self.ends: Final = (*self.starts[1:], _FOREVER)
-        self.first: Final = ForwardClock(self._first_pieces())
-        self.last: Final = ForwardClock(self._last_pieces())
+        self.first: ForwardClock = ForwardClock(self._first_pieces())
+        self.last: ForwardClock = ForwardClock(self._last_pieces())
+
+    def joined(self, after: Timeline, at_s: int) -> Timeline:
+        """Return a wall clock that shows what this one shows before a second of UTC, and what another does from it on.
+
+        The change counts like any that a zone makes by itself. Up to it all answers are those of this one: wall times
+        that come once more after it have had their last time already.
+        """
+        segments = [(s, o) for s, o in zip(self.starts, self.offsets, strict=True) if s < at_s]
+        present = after.offsets[max(bisect_right(after.starts, at_s) - 1, 0)]
+        later = [(s, o) for s, o in zip(after.starts, after.offsets, strict=True) if s > at_s]
+        if not segments or segments[-1][1] != present:
+            later.insert(0, (at_s, present))
+        joined = Timeline(segments + later)
+        joined.first = self.first.joined(after.first, at_s)
+        joined.last = self.last.joined(after.last, at_s)
+        return joined
 
     def _first_pieces(self) -> list[tuple[int, int, int]]:
         pieces = []

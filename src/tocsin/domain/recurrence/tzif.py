@@ -7,7 +7,7 @@ which it gives no access.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from tocsin.domain.errors import Corrupt
 from tocsin.domain.recurrence.posix_rule import rule_transitions
@@ -30,14 +30,46 @@ def read_transitions(data: bytes, from_s: int, to_s: int) -> list[tuple[int, int
     Raises:
         Corrupt: the bytes are no such file.
     """
+    return unrolled(read_table(data, from_s), from_s, to_s)
+
+
+class ZoneTable(NamedTuple):
+    """What a zone file says of the time from an instant on.
+
+    Attributes:
+        initial: offset from UTC at that instant, seconds.
+        changes: pairs of (second, offset from then on), ascending.
+        rule: what holds after the last of them, as ``posix_rule`` reads it.
+    """
+
+    initial: int
+    changes: tuple[tuple[int, int], ...]
+    rule: str
+
+
+def read_table(data: bytes, from_s: int) -> ZoneTable:
+    """Return what a zone file says of the time from an instant on.
+
+    Raises:
+        Corrupt: the bytes are no such file.
+    """
     try:
-        times, offsets, initial, footer = _read(data)
+        times, offsets, initial, rule = _read(data)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise Corrupt(f"a zone file cannot be read: {error}") from error
     changes = list(zip(times, offsets, strict=True))
-    last = times[-1] if times else from_s
-    changes += [(at, offset) for at, offset in rule_transitions(footer, last, to_s) if at > last]
-    segments = [(from_s, initial)]
+    past = [offset for at, offset in changes if at <= from_s]
+    if not times or times[-1] < from_s:
+        last = times[-1] if times else -1 << 62
+        past += [offset for at, offset in rule_transitions(rule, from_s, from_s) if last < at <= from_s]
+    return ZoneTable(past[-1] if past else initial, tuple(change for change in changes if change[0] > from_s), rule)
+
+
+def unrolled(table: ZoneTable, from_s: int, to_s: int) -> list[tuple[int, int]]:
+    """Return a zone's offsets between two instants; see ``read_transitions``."""
+    last = table.changes[-1][0] if table.changes else from_s
+    changes = [*table.changes, *(change for change in rule_transitions(table.rule, last, to_s) if change[0] > last)]
+    segments = [(from_s, table.initial)]
     for at, offset in changes:
         if at >= to_s:
             break

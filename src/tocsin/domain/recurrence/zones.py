@@ -77,8 +77,12 @@ def zone_timeline(name: str) -> Timeline:
     Raises:
         CronError: no zone has that name.
     """
-    path = resources.files(tzdata).joinpath("zoneinfo", *require_zone(name).split("/"))
-    return _timeline_of(path.read_bytes())
+    return _timeline_of(zone_file(require_zone(name)))
+
+
+def zone_file(name: str) -> bytes:
+    """Return the compiled file of a zone that the package has."""
+    return resources.files(tzdata).joinpath("zoneinfo", *name.split("/")).read_bytes()
 
 
 @lru_cache(maxsize=1024)
