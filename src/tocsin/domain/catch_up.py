@@ -50,6 +50,8 @@ class SkipReason(StrEnum):
     """Its job was edited before it was caught up with."""
     DELETED = "deleted"
     """Its job was deleted before it was caught up with."""
+    MOVED = "moved"
+    """The zone data have changed, and it runs at another time, later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,5 @@ class FiringDesk:
         """File the row that follows one that was decided."""
         if entry is not None:
             step.inserts.append(entry)
-            step.turn = True
             if self._horizon.has_begun(minute_of(entry.run_at)):
                 self._wheel.add([entry])

@@ -80,7 +80,8 @@ class Successors:
         if self._zones.is_too_early(entry):
             # Of former zone data, and not moved yet: it gives way to its new time.
             later = _past(plan, entry, plan.next_after(entry.scheduled_for), cursor)
-            return Following(self.row(entry, later), runs=False)
+            moved = Skipped(with_first(entry.scheduled_for, None), SkipReason.MOVED)
+            return Following(self.row(entry, later), skipped=moved, runs=False)
         if plan.is_missed(entry.scheduled_for, now):
             return self._after_a_miss(entry, plan, now, cursor)
         first = plan.next_after(entry.scheduled_for)

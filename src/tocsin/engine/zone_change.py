@@ -113,9 +113,8 @@ class ZoneChange:
         replaced = self._filing.replaced_by_next(former)
         job = replace(former, version=version, updated_at=at, entry=key._replace(version=version), replaced=replaced)
         self._filing.file(step, job, former)
-        said = (
-            f"zone data {TZDATA_VERSION}: not at {format_rfc3339(present.run_at)}, but at {format_rfc3339(key.run_at)}"
-        )
+        was, becomes = format_rfc3339(present.run_at), format_rfc3339(key.run_at)
+        said = f"runs at {becomes} instead of {was}, by the zone data {TZDATA_VERSION}"
         step.alerts.append(Alert(AlertKind.MOVED, step.now, job.tenant_id, job.job_id, message=said))
         for item in [item for item in self._state.work.values() if item.kind == MOVE_FILED]:
             data = json.loads(item.data)
@@ -186,7 +185,7 @@ class _Report:
             return Progress(None)
         standing = self._change.standing()
         if standing is not None:
-            data = {**standing, **data, "done": standing["done"]}
+            data.update(standing)
         else:
             data["done"] = True
         said = json.dumps(data)

@@ -19,6 +19,7 @@ from tocsin.domain.shard_records import MOVE_FILED
 from tocsin.domain.sharding import shard_of
 from tocsin.engine.ring import is_delta_key
 from tocsin.engine.zone_rules import ERA, TABLES
+from tocsin.ports.shard_log import EVENTS
 from tocsin.roles.zone_moves import ZoneMoves
 
 HOUR = 60 * MINUTE
@@ -235,3 +236,17 @@ def test_old_data_are_forgotten_once_nothing_can_ask_for_them(patch: pytest.Monk
     world.run(2 * 86_400, step_s=900)
     assert not engine._zones.changing
     assert [item.kind for item in engine.state.work.values()] == [TABLES]
+
+
+def test_a_row_that_comes_due_before_it_is_moved_gives_way_to_its_new_time(patch: pytest.MonkeyPatch) -> None:
+    world = World(shards=1)
+    world.start()
+    job = _daily(world, 10, 30)  # 09:30 UTC by Paris, 10:30 by London
+    world.run(10)
+    zone_data.install(patch, "2030a", Paris="Europe/London")
+    world.start()
+    world.loop._jobs_log.held = True
+    world.run(3 * 3_600, step_s=30)
+    assert [time % DAY for time in _times(world, job)] == [10.5 * HOUR]
+    reasons = [CODEC.decode_event(record.value).reason for record in world.log.all(EVENTS)]
+    assert "moved" in reasons
