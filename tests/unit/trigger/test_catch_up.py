@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.unit.trigger.world import CODEC, World
+from tests.unit.trigger.world import CODEC, World, work_of
 from tocsin.domain.executions import Execution, ExecutionEvent
 from tocsin.domain.instants import DAY, MINUTE, SECOND
 from tocsin.engine.catch_up import BACKLOGS_MAX, CatchUpLimits
@@ -112,7 +112,7 @@ def test_fire_all_runs_each_that_was_missed_and_the_present_ones_meanwhile(world
     assert skips(world, job) == []
     heads = [e.head for e in world.executions()]
     assert all(head.execution_id == f"{job}.{head.job_version}.{head.scheduled_for}" for head in heads)
-    assert all(not engine.state.work for engine in world.engines.values())
+    assert all(not work_of(engine) for engine in world.engines.values())
 
 
 def test_fire_all_keeps_to_its_number_and_tells_the_rest(world: World) -> None:
@@ -203,7 +203,7 @@ def test_a_change_of_the_job_ends_its_catching_up_and_tells_the_rest(world: Worl
     succeed(world, set())
     world.run(10)
     assert nominal(world, job) == [60]
-    assert all(not engine.state.work for engine in world.engines.values())
+    assert all(not work_of(engine) for engine in world.engines.values())
 
 
 def test_absences_in_a_row_are_caught_up_with_in_order_and_not_without_end(world: World) -> None:

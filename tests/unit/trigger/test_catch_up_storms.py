@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.unit.trigger.world import CODEC, TARGET, World
+from tests.unit.trigger.world import CODEC, TARGET, World, work_of
 from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.engine.catch_up import CatchUpLimits
 from tocsin.engine.shard_engine import EngineLimits
@@ -127,7 +127,7 @@ def test_storm_of_absences(seed: int) -> None:
         world.clock.advance(0.25)
         world.settle(1)
         storm.report_all()
-        caught_up = not any(engine.state.work for engine in world.engines.values())
+        caught_up = not any(work_of(engine) for engine in world.engines.values())
         if turn > 100 and caught_up and not storm.behind():
             break
     verdict(storm)
@@ -135,7 +135,7 @@ def test_storm_of_absences(seed: int) -> None:
 
 def verdict(storm: Storm) -> None:
     world = storm.world
-    assert not any(engine.state.work for engine in world.engines.values()), "all is caught up with"
+    assert not any(work_of(engine) for engine in world.engines.values()), "all is caught up with"
     assert world.dead_letters() == []
     dispatches = Counter(e.head.execution_id for e in world.executions())
     assert all(count == 1 for count in dispatches.values())

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.unit.trigger.world import CODEC, World
+from tests.unit.trigger.world import CODEC, World, work_of
 from tocsin.domain.commands import Command
 from tocsin.domain.entries import Entry
 from tocsin.domain.instants import SECOND
@@ -24,7 +24,7 @@ def _rebuild(world: World) -> list[str]:
 
 
 def _under_way(world: World) -> bool:
-    return any(engine.state.work for engine in world.engines.values())
+    return any(work_of(engine) for engine in world.engines.values())
 
 
 def _until_rebuilt(world: World) -> None:
@@ -152,7 +152,7 @@ def test_a_rebuild_goes_on_through_takeovers_edits_and_a_silent_store(seed: int)
     ids = [execution.head.execution_id for execution in world.executions()]
     assert len(ids) == len(set(ids)) and len(ids) > fired_before
     for shard, engine in world.engines.items():
-        assert not engine.index_is_lost and not engine.state.work
+        assert not engine.index_is_lost and not work_of(engine)
         present = set()
         for snapshot in jobs.values():
             job = CODEC.decode_job(snapshot)

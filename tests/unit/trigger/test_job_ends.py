@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.unit.trigger.world import CODEC, TARGET, World
+from tests.unit.trigger.world import CODEC, TARGET, World, work_of
 from tocsin.domain.commands import Command
 from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.domain.jobs import Job
@@ -67,7 +67,7 @@ def test_a_pause_ends_by_itself(world: World, crash: bool) -> None:
     world.run(150, step_s=1)
     assert _state(world, job) == "ACTIVE"
     assert _nominal(world, job) == [240, 300]
-    assert not world.engines[0].state.work
+    assert not work_of(world.engines[0])
 
 
 def test_a_one_off_whose_time_falls_into_a_timed_pause_fires_at_its_end(world: World) -> None:
@@ -126,7 +126,7 @@ def test_a_one_off_is_finished_once_its_run_has_ended(world: World) -> None:
     assert str(finished.state) == "FINISHED"
     assert START + 100 * SECOND <= (finished.finished_at or 0) <= START + 300 * SECOND
     assert _own_kinds(world) == ["finish"]
-    assert not world.engines[0].state.work
+    assert not work_of(world.engines[0])
     assert not {id_ for id_ in world.outcomes() if id_.startswith("own.")}, "nobody waits for its outcome"
 
 
@@ -330,7 +330,7 @@ def test_storm_of_ends(seed: int) -> None:
     assert scheduled >= set(jobs), "each fired, late at worst"
     assert {_state(world, job) for job in jobs} == {None}, "each is removed in the end"
     state = world.engines[0].state
-    assert not state.work
+    assert not work_of(world.engines[0])
     assert not state.parked
     assert not state.active
 

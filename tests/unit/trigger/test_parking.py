@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.unit.trigger.world import CODEC, TARGET, World
+from tests.unit.trigger.world import CODEC, TARGET, World, work_of
 from tocsin.adapters.memory.shard_log import MemoryTakeover
 from tocsin.domain.commands import Command
 from tocsin.domain.instants import SECOND, format_rfc3339
@@ -127,7 +127,7 @@ def test_an_entry_whose_job_has_a_parked_command_does_not_fire(world: World, kin
     assert world.outcomes()[command].detail == {"pause": "paused", "delete": "prevented"}[kind]
     world.run(200, step_s=1)
     assert world.fired() == [other]
-    assert not world.engines[0].state.work
+    assert not work_of(world.engines[0])
     if kind == "pause":
         world.order("resume", job)
         world.run(5)

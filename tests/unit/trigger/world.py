@@ -18,9 +18,11 @@ from tocsin.domain import ids
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptError, AttemptReport, Execution
 from tocsin.domain.instants import SECOND, format_rfc3339
+from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.sharding import shard_of
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
+from tocsin.engine.zone_rules import TABLES
 from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, EVENTS, OUTCOMES, REPORTS, executions
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
@@ -204,3 +206,8 @@ class World:
 
     def dead_letters(self) -> list[str]:
         return [CODEC.decode_dead_letter(record.value).kind for record in self.log.all(DEAD_LETTERS)]
+
+
+def work_of(engine: ShardEngine) -> list[WorkItem]:
+    """Return the work of an owner that is under way, which excludes the zone data that it keeps among it."""
+    return [item for item in engine.state.work.values() if item.kind != TABLES]
