@@ -16,6 +16,7 @@ from tocsin.engine.held import HeldEntries
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.work import Work
+from tocsin.engine.zone_rules import ZoneRules
 
 CODEC = AvroCodec()
 ZERO = 1_800_000_000 * SECOND
@@ -24,7 +25,7 @@ ZERO = 1_800_000_000 * SECOND
 def test_what_a_late_run_stood_for_stays_decided_over_a_pause() -> None:
     """Found by the simulation: an event said that an occurrence was missed, and after a pause it ran."""
     state = ShardState(0, 1, 1, Place.before(ZERO + 60 * SECOND))
-    filing = Filing(state, Outbox(), HeldEntries(state), Work(state, CODEC), CODEC)
+    filing = Filing(state, ZoneRules(state), Outbox(), HeldEntries(state), Work(state, CODEC), CODEC)
     target = {"type": "http", "url": "https://example.test/"}
     definition = parse({"schedule": {"every_s": 3}, "target": target})
     job = Job("default@a", "default", 1, 1, JobState.ACTIVE, ZERO, ZERO, definition, None)
