@@ -142,6 +142,9 @@ class TriggerSettings(BaseModel):
         20, ge=0, description="alerts of one shard told one by one in one turn; the rest is summed up by kind"
     )
     cursor_persist_s: float = Field(10.0, gt=0, description="an idle shard writes its cursor this often")
+    zone_change_after_s: float = Field(
+        600.0, ge=60, le=86_400, description="zone data count so long after an owner found others than its shard's"
+    )
     poll_wait_max_s: float = Field(0.02, gt=0)
     transaction_timeout_s: float = Field(5.0, gt=0)
     session_timeout_s: float = Field(10.0, gt=0)
