@@ -31,7 +31,7 @@ from tocsin.engine.held import HeldEntries
 from tocsin.engine.job_commands import NO_JOB, Answer, JobCommands, Order
 from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
-from tocsin.engine.own_commands import OWN, OwnCommands, OwnNote, is_for_owners
+from tocsin.engine.own_commands import OwnCommands, OwnNote, is_for_owners
 from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
@@ -151,8 +151,7 @@ class CommandDesk:
             if not ready:
                 assert order is not None
                 # Nobody waits for an owner's own command, so nobody is to wait behind it.
-                own = order.command_id.startswith(f"{OWN}.")
-                slow = own or self.parking.has(order.job_id) or self._rows.is_slow(order.job_id, step.now)
+                slow = one.is_own or self.parking.has(order.job_id) or self._rows.is_slow(order.job_id, step.now)
                 if not slow or not self.parking.has_room(one):
                     break
                 self.parking.park(step, one)

@@ -51,6 +51,11 @@ class Waiting:
     needs_row: bool = True
 
     @property
+    def is_own(self) -> bool:
+        """Of a kind that only the shard's owner gives to itself; nobody waits for it."""
+        return self.order is not None and is_for_owners(self.command.kind)
+
+    @property
     def size(self) -> int:
         """Bytes of the record's value."""
         return len(self.record.value or b"")

@@ -118,7 +118,7 @@ class FiringDesk:
         if void is not None and entry.version < void.version:
             return 0
         timer = is_timer(entry)
-        if not timer and self._parking.has(entry.job_id):
+        if not timer and self._parking.holds(entry.job_id):
             self._held.hold(step, entry)
             return 0
         step.at_hand = Suspect(ENTRY, entry)

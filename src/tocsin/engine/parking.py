@@ -47,7 +47,7 @@ class Parking:
         for command in sorted(state.parked.values()):
             record = LogRecord(state.shard, command.offset, command.timestamp, None, command.value)
             self._take_in(reader.read(record))
-        self._released: deque[str] = deque(job_id for job_id in held.jobs() if job_id not in self._by_job)
+        self._released: deque[str] = deque(job_id for job_id in held.jobs() if not self.holds(job_id))
 
     def __len__(self) -> int:
         return len(self._state.parked)
@@ -55,6 +55,13 @@ class Parking:
     def has(self, job_id: str) -> bool:
         """Tell whether commands of a job are parked."""
         return job_id in self._by_job
+
+    def holds(self, job_id: str) -> bool:
+        """Tell whether what is due of a job waits: for commands that came to it, not for its owner's own.
+
+        Those change nothing of a job of which something is due, and must not make it late.
+        """
+        return any(not one.is_own for one in self._by_job.get(job_id, ()))
 
     def has_room(self, one: Waiting) -> bool:
         limits = self._limits
@@ -82,8 +89,8 @@ class Parking:
         step.unparked.append(one.record.offset)
         if not parked:
             del self._by_job[job_id]
-            if self._held.has(job_id):
-                self._released.append(job_id)
+        if self._held.has(job_id) and not self.holds(job_id):
+            self._released.append(job_id)
         return one
 
     def to_ask(self, limit: int) -> Iterator[str]:

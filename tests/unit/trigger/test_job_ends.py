@@ -344,3 +344,19 @@ def test_a_rebuilt_index_looks_for_the_ends_of_jobs_again(world: World) -> None:
     world.start()
     world.run(60, step_s=1)
     assert _state(world, job) == "FINISHED"
+
+
+def test_an_owners_own_command_that_waits_for_a_row_makes_nothing_late(world: World) -> None:
+    """A look for the end of what the job was before an edit is stale; what the job is now fires on time."""
+    job = world.create(in_s=1)
+    world.run(2)
+    definition = {"schedule": {"every_s": 30, "anchor_at": _at(0)}, "target": TARGET, "concurrency": "allow"}
+    world.order("update", job, definition=definition)
+    world.report(world.executions()[0])
+    world.run(4)
+    world.store.held = True
+    world.run(60, step_s=1)
+    assert _nominal(world, job) == [1, 30, 60]
+    world.store.held = False
+    world.run(5)
+    assert (_state(world, job), work_of(world.engines[0])) == ("ACTIVE", [])
