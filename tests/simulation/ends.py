@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.simulation.broker import Violation
@@ -16,13 +16,17 @@ from tocsin.domain.executions import (
     ReportKind,
     Started,
 )
-from tocsin.domain.instants import Micros
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.retries import is_retryable, loss_delay
+from tocsin.domain.shard_records import Active, Phase
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import LogRecord, NewRecord
 from tocsin.ports.targets import Attempt
 
 Expected = deque[tuple[str, ...]]
+GRACE: Micros = 30 * SECOND
+"""How much longer than its attempt may take a lease is waited for."""
 
 
 @dataclass(slots=True)
@@ -39,19 +43,29 @@ class Running:
     """Of a waiting one: when it may be dispatched at the earliest."""
     next_attempt: int = 0
     next_losses: int = 0
+    leased_at: Micros = 0
+    deadline: Micros = 0
+    """Of a leased one: before it nobody may say that its attempt took too long."""
 
 
 class Ends:
     """All executions."""
 
-    def __init__(self, codec: RecordCodec, was_silent: Callable[[str], bool]) -> None:
+    def __init__(
+        self, codec: RecordCodec, was_silent: Callable[[str], bool], heard_upto: Callable[[str, Micros], Micros]
+    ) -> None:
         self._codec = codec
         self._was_silent = was_silent
+        self._heard_upto = heard_upto
         self._active: dict[str, Running] = {}
         self._jobs: dict[str, int] = {}
         """How many executions of a job, by its id and first version, have not ended."""
         self.ended: dict[str, str] = {}
         self._reports: dict[tuple[int, int], AttemptReport | None] = {}
+        self._told: defaultdict[tuple[str, int, int], list[tuple[LogRecord, AttemptReport]]] = defaultdict(list)
+        """Reports by execution, attempt and token."""
+        self._applied: dict[int, int] = {}
+        """By shard: below which offset reports are applied."""
         self._starts: dict[tuple[str, int, int], str] = {}
         self._started: dict[tuple[str, int], int] = {}
         """By execution and attempt: the token of its last start."""
@@ -94,10 +108,7 @@ class Ends:
             raise Violation(f"{head.execution_id} was dispatched again while it is {(one and one.phase) or 'ended'}")
         self._check_dispatch(record, head, number)
         if one.phase == "leased":
-            # By the owner's own verdict, which no report announces: a loss.
-            if not self._was_silent(one.holder):
-                raise Violation(f"{head.execution_id} was taken from {one.holder}, which is not silent")
-            self._lose(one, now - loss_delay(one.losses + 1))
+            self._take(head.execution_id, one, now)
         if head.token <= one.token or (head.attempt, head.losses) != (one.next_attempt, one.next_losses):
             raise Violation(f"{head.execution_id}: dispatched again as {head}, should follow {one}")
         if now < one.not_before:
@@ -127,14 +138,20 @@ class Ends:
     # Reports and events
 
     def reported(self, record: LogRecord) -> None:
+        report: AttemptReport | None
         try:
-            self._reports[record.partition, record.offset] = self._codec.decode_report(record.value)
+            report = self._codec.decode_report(record.value)
         except Undecodable:
-            self._reports[record.partition, record.offset] = None
+            report = None
+        self._reports[record.partition, record.offset] = report
+        if report is not None:
+            head = report.head
+            self._told[head.execution_id, head.attempt, head.token].append((record, report))
 
     def apply_reports(self, shard: int, start: int, end: int, now: Micros) -> Expected:
         """Apply reports of the log; return the events that must follow: execution, states it may have, attempt."""
         expected: Expected = deque()
+        self._applied[shard] = end
         for offset in range(start, end):
             report = self._reports.get((shard, offset))
             if report is not None:
@@ -158,7 +175,8 @@ class Ends:
         elif report.kind == ReportKind.RUNNING:
             if one.phase != "leased":
                 expected.append((head.execution_id, "RUNNING", str(head.attempt), str(head.token)))
-            one.phase, one.holder = "leased", report.worker_id
+            one.phase, one.holder, one.leased_at = "leased", report.worker_id, now
+            one.deadline = now + round((report.timeout_s or TIMEOUT_S_DEFAULT) * SECOND) + GRACE
         elif one.phase == "leased" and one.holder != report.worker_id:
             return
         elif report.started == Started.NO:
@@ -166,6 +184,29 @@ class Ends:
             one.next_attempt, one.next_losses = one.attempt, one.losses
         else:
             self._lose(one, now)
+
+    def lost(self, changed: Sequence[Active], now: Micros) -> None:
+        """A turn has set executions to wait: those that were leased, by the owner's own verdict. No event says so."""
+        for active in changed:
+            execution_id = self._codec.decode_head(active.execution).execution_id
+            one = self._active.get(execution_id)
+            if active.phase == Phase.WAITING and one is not None and one.phase == "leased":
+                self._take(execution_id, one, now)
+
+    def _take(self, execution_id: str, one: Running, now: Micros) -> None:
+        """An execution is taken from the process that holds it: that must be gone, and all that it said be heard."""
+        if not self._was_silent(one.holder):
+            raise Violation(f"{execution_id} was taken from {one.holder}, which is not silent")
+        self._check_heard(execution_id, one, self._heard_upto(one.holder, one.leased_at))
+        self._lose(one, now)
+
+    def _check_heard(self, execution_id: str, one: Running, upto: Micros) -> None:
+        """Check that what the log said of a lease before a verdict was due is applied."""
+        for record, report in self._told[execution_id, one.attempt, one.token]:
+            returned = report.kind == ReportKind.RETURNED and report.worker_id == one.holder
+            is_end = report.kind in ATTEMPT_ENDS or returned
+            if is_end and record.timestamp < upto and record.offset >= self._applied[record.partition]:
+                raise Violation(f"{execution_id} was judged, though report {record.offset} of it was there in time")
 
     def _lose(self, one: Running, now: Micros) -> None:
         one.phase, one.not_before = "waiting", now + loss_delay(one.losses + 1)
@@ -199,6 +240,9 @@ class Ends:
         one = one_or_none
         if (one.attempt, one.token) != (head.attempt, head.token) or event.state not in ("RETRY_SCHEDULED", "DEAD"):
             raise Violation(f"{told} was published of a lease, but current is {one}")
+        if now < one.deadline:
+            raise Violation(f"{told} was published of a lease before its deadline")
+        self._check_heard(head.execution_id, one, one.deadline)
         self._close(head.execution_id, one, event.state, now)
 
     # Workers

@@ -199,7 +199,7 @@ class Jobs:
         if one_off and not same:
             at = one_off_at(definition.schedule, asked.at, job.job_id)  # type: ignore[arg-type]
             is_past = job.place(at) <= (cursors.before if accepted else cursors.after)
-            if job.state == "ACTIVE" and is_past:
+            if is_past:
                 raise Refusal(OutcomeDetail.INVALID)
             job.late = set()
             self._set_once(job, at, cursors)
@@ -312,6 +312,16 @@ class Jobs:
         if job.place(at) > before and not job.late:
             job.is_loose = False
         return job
+
+    def held_back(self, shard: int, cursor: Place, parked: set[str]) -> None:
+        """A turn begins, which takes the cursor on: what it passes of jobs that wait is decided late, maybe here.
+
+        A cursor goes on without a turn, too, so how far it was when a job's commands were decided is not told.
+        """
+        for job in self._of[shard]:
+            if job.state == "ACTIVE" and not job.is_one_off and (job.late or job.job_id in parked):
+                times = times_of(job.plan, job.done.run_at - 1, cursor.run_at)
+                job.late |= {at for at in times if job.done < job.place(at) <= cursor} - job.decided - job.maybe
 
     def passed(self, shard: int, cursor: Place, parked: set[str]) -> None:
         """A cursor has gone on: all up to it is decided, but for what is held back because commands are parked."""

@@ -125,6 +125,8 @@ class Node:
         self.frozen_at = self.world.broker.now
         self.world.go_on(steps)
         self.frozen_at = None
+        # What it did not send while it stood still was never sent.
+        self.next_beat_at = max(self.next_beat_at, self.world.broker.now)
         self.world.tell(f"{self.name}: goes on at '{where}'")
 
     def heartbeat(self, at: Micros, *, stopped: bool = False) -> Heartbeat:

@@ -7,7 +7,7 @@ occurrences the turn must decide: exactly those, each once.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.simulation.broker import Transaction, Violation
@@ -71,7 +71,7 @@ class Oracle:
         self._codec = world.codec
         self.shards = [Shard() for _ in range(world.shards)]
         self.jobs = Jobs()
-        self.ends = Ends(world.codec, world.was_silent)
+        self.ends = Ends(world.codec, world.was_silent, world.heard_upto)
 
     def appended(self, topic: str, record: LogRecord) -> None:
         """Something was written outside transactions."""
@@ -97,10 +97,12 @@ class Oracle:
         if header.owner != shard.owner:
             self.takeovers += 1
         self._tell(turn, delta)
+        self.jobs.held_back(turn.shard, header.cursor, shard.parked(shard.commands_offset))
         self._look_at_commands(shard, turn.shard)
         triggered = self._answers(shard, turn, delta, before)
         expected = self.ends.apply_reports(turn.shard, shard.reports_offset, header.reports_offset, delta.at)
         self._decisions(turn, delta, before, written_at, expected, triggered)
+        self.ends.lost(delta.changed, delta.at)
         if expected:
             raise Violation(f"shard {turn.shard}: reports were applied without their events: {list(expected)}")
         self.jobs.passed(turn.shard, header.cursor, shard.parked(header.commands_offset))
@@ -116,7 +118,7 @@ class Oracle:
         header = deltas[-1].header
         if header.commands_offset < shard.commands_offset or header.reports_offset < shard.reports_offset:
             raise Violation(f"shard {turn.shard}: its applied offsets went back")
-        return deltas[-1]
+        return replace(deltas[-1], changed=tuple(one for delta in deltas for one in delta.changed))
 
     def _tell(self, turn: ShardTurn, delta: StateDelta) -> None:
         if self._world.story is not None:

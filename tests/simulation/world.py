@@ -209,6 +209,16 @@ class World:
         longest = max((later - earlier for earlier, later in pairwise(times)), default=SILENCE_OF_RESTARTED)
         return longest >= SILENCE_OF_RESTARTED - SECOND // 100 or any(beat.heartbeat.stopped for beat in beats)
 
+    def heard_upto(self, process_id: str, leased_at: Micros) -> Micros:
+        """Return before when all that a process said of a lease must be heard before it counts as gone; 0: unknown."""
+        beats = [beat for beat in self.beats if beat.heartbeat.process_id == process_id]
+        times = [*(beat.appended_at for beat in beats), self.broker.now]
+        for earlier, later in pairwise(times):
+            if later > leased_at and later - earlier >= SILENCE_OF_RESTARTED - SECOND // 100:
+                return earlier + SILENCE_OF_RESTARTED - SECOND // 100
+        # Who stops says so last.
+        return next((beat.appended_at + 1000 for beat in beats if beat.heartbeat.stopped), 0)
+
     # Rest
 
     def calm(self) -> None:

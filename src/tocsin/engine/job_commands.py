@@ -142,7 +142,10 @@ class JobCommands:
         if former.state is JobState.PAUSED:
             pending = former.pending
             if not same_schedule:
-                pending = self._one_off_at(job, order) if one_off else self._filing.plan(job).next_after(order.at)
+                if one_off:
+                    pending = self._edited_one_off(job, order).scheduled_for
+                else:
+                    pending = self._filing.plan(job).next_after(order.at)
                 self._pauses.skip(step, former, order.at)
             job = replace(job, pending=pending, paused_until=former.paused_until)
             return self._file(step, self._timed(job), former, OutcomeDetail.UPDATED)
@@ -155,12 +158,7 @@ class JobCommands:
                 None if self._has_fired(former) or former.entry is None else former.entry._replace(version=job.version)
             )
         elif one_off:
-            entry = self._first_key(job, order)
-            if entry is not None and entry.run_at != entry.scheduled_for:
-                remedy = "give a time to come, or trigger the job by hand"
-                raise InvalidInput(
-                    [Fault("schedule", "a time in the past", "is over, and an edit fires nothing", remedy)]
-                )
+            entry = self._edited_one_off(job, order)
         elif same_schedule:
             # What is due and not decided yet stays due: both definitions have it.
             present = self._filing.moved_key(former, self._filing.present_key(former))
@@ -313,6 +311,18 @@ class JobCommands:
         if scheduled_for is None:
             return None
         return self._filing.late_or_on_time(job.job_id, job.version, scheduled_for)
+
+    def _edited_one_off(self, job: Job, order: Order) -> EntryKey:
+        """Return where a one-off stands that an edit gives its time.
+
+        Raises:
+            InvalidInput: it is over. Under another schedule the job may have run at it, and would run twice.
+        """
+        entry = self._first_key(job, order)
+        if entry is None or entry.run_at != entry.scheduled_for:
+            remedy = "give a time to come, or trigger the job by hand"
+            raise InvalidInput([Fault("schedule", "a time in the past", "is over, and an edit fires nothing", remedy)])
+        return entry
 
     def _one_off_at(self, job: Job, order: Order) -> Micros | None:
         schedule = job.definition.schedule

@@ -111,6 +111,20 @@ def test_an_edit_to_a_time_in_the_past_is_refused(world: World) -> None:
     assert world.fired() == []
 
 
+def test_no_detour_over_another_schedule_and_a_pause_runs_an_occurrence_twice(world: World) -> None:
+    job = world.create(in_s=10)
+    world.run(15)
+    at = format_rfc3339(START + 10 * SECOND)
+    world.order("update", job, definition=_every(1000))
+    world.order("pause", job)
+    command = world.order("update", job, definition={"run_at": at, "target": TARGET})
+    world.run(5)
+    assert world.outcomes()[command].detail == "invalid"
+    world.order("resume", job)
+    world.run(30)
+    assert _nominal(world, job) == [10]
+
+
 def test_replaced_rows_are_forgotten_once_they_are_deleted(world: World) -> None:
     job = world.recur({"every_s": 1000}, concurrency="allow")
     for n in range(40):
