@@ -29,7 +29,7 @@ FOUND = {
 def test_nothing_is_lost_repeated_or_early_and_all_comes_to_rest(part: int) -> None:
     results = run_seeds(range(part, SEEDS, PARTS))
     assert [f"seed {result.seed}: {result.fault}" for result in results if result.fault] == []
-    assert sum(result.executions for result in results) > 10 * len(results)
+    assert sum(result.executions for result in results) >= 10 * len(results)
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=[text.replace(" ", "-") for text in FOUND.values()])
