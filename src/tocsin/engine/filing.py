@@ -74,6 +74,10 @@ class Filing:
             return None
         return EntryKey(scheduled_for, job.job_id, job.version, scheduled_for)
 
+    def passed_upto(self, job_id: str) -> Micros:
+        """Return an instant past which nothing of a job is decided, but perhaps at the instant itself."""
+        return max(self._state.cursor.run_at, self._decided_upto(job_id))
+
     def _decided_upto(self, job_id: str) -> Micros:
         void, named = self._state.voids.get(job_id), self._state.named.get(job_id)
         return max(void.decided_upto if void else 0, named.chosen_at if named else 0)
@@ -157,10 +161,17 @@ class Filing:
         cursor = self._state.cursor
         if present is None or not self._zones.changing or present.place <= cursor or job.waits_for_timer:
             return present
-        at = self._zones.moved(self.text(job), present.scheduled_for)
-        if at is None or Place(at, job.job_id, at) <= cursor:
+        moved = self._zones.moved(self.text(job), job.job_id, present.scheduled_for, present.version)
+        if moved is None or moved.at is None or Place(moved.at, job.job_id, moved.at) <= cursor:
             return present
-        return present._replace(run_at=at, scheduled_for=at)
+        return present._replace(run_at=moved.at, scheduled_for=moved.at)
+
+    def held_back(self, job: Job) -> Micros | None:
+        """Return the first occurrence that a pause holds back, by the zone data that count now."""
+        if job.pending is None or not self._zones.changing:
+            return job.pending
+        moved = self._zones.moved(self.text(job), job.job_id, job.pending, job.version)
+        return job.pending if moved is None else moved.at
 
     def held_key(self, job: Job) -> EntryKey | None:
         """Return the key of a job's row that was due and is held, because commands of the job were parked; or None."""

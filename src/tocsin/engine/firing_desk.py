@@ -170,6 +170,8 @@ class FiringDesk:
         if following.name is not None:
             self._state.named[entry.job_id] = following.name
             step.named.append(following.name)
+        if following.overdue is not None:
+            self._dispatches.skip_range(step, entry.execution, following.overdue, SkipReason.MISSED)
         if following.skipped is not None:
             self._dispatches.skip_range(step, entry.execution, *following.skipped)
         self._file_next(step, following.entry or self._timers.after_last(step, entry))

@@ -140,7 +140,7 @@ class JobCommands:
             )
             return Answer(False, OutcomeDetail.FINISHED, faults=(fault,))
         if former.state is JobState.PAUSED:
-            pending = former.pending
+            pending = self._filing.held_back(former)
             if not same_schedule:
                 if one_off:
                     pending = self._edited_one_off(job, order).scheduled_for
@@ -178,7 +178,8 @@ class JobCommands:
             return self._unchanged(former)
         if former.state is JobState.PAUSED:
             reason = reason if reason is not None else former.paused_reason
-            job = self._next_version(order, former, paused_reason=reason, paused_until=until)
+            pending = self._filing.held_back(former)
+            job = self._next_version(order, former, paused_reason=reason, paused_until=until, pending=pending)
             return self._file(step, self._timed(job), former, OutcomeDetail.PAUSED)
         present = self._filing.present_key(former) if not self._has_fired(former) else None
         present = self._filing.moved_key(former, present)

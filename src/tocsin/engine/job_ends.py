@@ -57,7 +57,7 @@ class JobEnds:
         """Pause a job that its owner cannot serve; resumed, it goes on as after any pause."""
         if job.state is not JobState.ACTIVE:
             return None
-        present = self._filing.present_key(job)
+        present = self._filing.moved_key(job, self._filing.present_key(job))
         pending = note.pending
         if pending is None and present is not None and not job.has_ended:
             pending = present.scheduled_for

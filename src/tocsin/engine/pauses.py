@@ -30,7 +30,7 @@ class Pauses:
 
     def skip(self, step: Step, former: Job, upto: Micros, reason: SkipReason = SkipReason.PAUSED) -> None:
         """Publish what a paused job held back up to an instant, if it did; nothing of a job that is not paused."""
-        first = former.pending
+        first = self._filing.held_back(former)
         if former.state is JobState.PAUSED and first is not None and first <= upto:
             passed = self._passed(step, former, first, upto)
             self._dispatches.skip_range(step, self._row(former, first).execution, passed, reason)
@@ -54,8 +54,10 @@ class Pauses:
             job: as it goes on.
             at: of the command.
         """
-        first = former.pending
-        upto = max(at, step.now) if job.entry is None else job.entry.scheduled_for - 1
+        first = self._filing.held_back(former)
+        upto = max(at, step.now, self._filing.passed_upto(job.job_id))
+        if job.entry is not None:
+            upto = min(upto, job.entry.scheduled_for - 1)
         if first is None or first > upto:
             return
         policy, plan = job.definition.catch_up, self._filing.plan(job)

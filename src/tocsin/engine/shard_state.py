@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from tocsin.domain.entries import Place
 from tocsin.domain.shard_records import (
+    MOVE_FILED,
     REBUILD_INDEX,
     Active,
     NamedSuccessor,
@@ -89,10 +91,13 @@ class ShardState:
         A void whose rows can no longer be loaded: successors are in the store for all places up to the last at which
         one can stand, so no re-derivation reads it either; none while the index is rebuilt, for the rebuild may know no
         better than an older snapshot. A named successor that is in the store, once the cursor has
-        passed every key of the ``now`` that chose it: from there on the schedule itself gives the same answer.
+        passed every key of the ``now`` that chose it: from there on the schedule itself gives the same answer. While
+        what is filed moves to other zone data, the schedule may not: all names are kept.
         """
         if not any(item.kind == REBUILD_INDEX for item in self.work.values()):
             for job_id in [job_id for job_id, void in self.voids.items() if void.until <= self.successors_upto]:
                 del self.voids[job_id]
+        if any(item.kind == MOVE_FILED and not json.loads(item.data)["done"] for item in self.work.values()):
+            return
         for job_id in [job_id for job_id, name in self.named.items() if name.chosen_at < self.successors_upto.run_at]:
             del self.named[job_id]

@@ -44,6 +44,7 @@ class Following(NamedTuple):
         skipped: what is not run; it may begin with the occurrence at hand.
         runs: the occurrence at hand is to run now.
         backlog_upto: it does not run now, but it and all that was missed up to here are caught up with.
+        overdue: what the occurrence at hand stands for that was due before it, by zone data that came too late.
     """
 
     entry: Entry | None
@@ -51,6 +52,7 @@ class Following(NamedTuple):
     skipped: Skipped | None = None
     runs: bool = True
     backlog_upto: Micros | None = None
+    overdue: Passed | None = None
 
 
 class Successors:
@@ -77,11 +79,17 @@ class Successors:
             cursor: the one before this turn's fires.
         """
         plan = self._zones.plan(entry.plan)
+        if (overdue := self._zones.overdue(entry)) is not None:
+            passed = self.passed(plan, overdue[0] - 1, overdue[1], now)
+            return self._follow(entry, plan, now, cursor)._replace(overdue=passed)
         if self._zones.is_too_early(entry):
             # Of former zone data, and not moved yet: it gives way to its new time.
             later = _past(plan, entry, plan.next_after(entry.scheduled_for), cursor)
             moved = Skipped(with_first(entry.scheduled_for, None), SkipReason.MOVED)
             return Following(self.row(entry, later), skipped=moved, runs=False)
+        return self._follow(entry, plan, now, cursor)
+
+    def _follow(self, entry: Entry, plan: FiringPlan, now: Micros, cursor: Place) -> Following:
         if plan.is_missed(entry.scheduled_for, now):
             return self._after_a_miss(entry, plan, now, cursor)
         first = plan.next_after(entry.scheduled_for)

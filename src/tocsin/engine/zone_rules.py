@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
+from tocsin.domain import ids
 from tocsin.domain.entries import Entry, Place
 from tocsin.domain.firing import FiringPlan, plan_of
 from tocsin.domain.instants import DAY, MINUTE, SECOND, Micros, minute_of
@@ -48,12 +49,20 @@ class Era:
     Attributes:
         cursor: all at or before it was decided by the old data.
         at: from here on the new data count, µs, a whole second; None until the owner has fixed it.
+        version: all versions of jobs below it were made by owners that did not know of the change.
         old: zones that are otherwise in the new data, as they were.
     """
 
     cursor: Place
     at: Micros | None
+    version: int
     old: Mapping[str, ZoneTable]
+
+
+class Moved(NamedTuple):
+    """Where an occurrence belongs that was filed by former data; ``at`` None: past the end of its schedule."""
+
+    at: Micros | None
 
 
 class ZoneRules:
@@ -68,7 +77,7 @@ class ZoneRules:
         """The release by which the state's rows are filed; None where nobody ever wrote it down."""
         if kept is not None and self.former != TZDATA_VERSION:
             old = differing(json.loads(kept.data)["tables"], max(0, state.cursor.run_at - SHIFT_MAX) // DAY * 86_400)
-            self._eras.append(Era(state.cursor, None, old))
+            self._eras.append(Era(state.cursor, None, 0, old))
 
     def begin(self, step: Step, after: Micros) -> bool:
         """Write down the data of this process where the state has others, or none; tell whether any zone changes.
@@ -89,13 +98,14 @@ class ZoneRules:
             return False
         # Past all that any former owner's ``now`` has chosen, and on a whole minute, for people to read.
         at = (minute_of(max(step.now, self._state.cursor.run_at) + after) + 1) * MINUTE
-        era = Era(pending.cursor, at, pending.old)
+        first_open = min((self._state.commands_offset, *self._state.parked))
+        era = Era(pending.cursor, at, ids.version_of(self._state.epoch, first_open), pending.old)
         self._eras.append(era)
         self._plans.clear()
         for item in [item for item in self._state.work.values() if item.kind == ERA][: 1 - ERAS_MAX]:
             self._drop(step, item)
             self._eras.pop(0)
-        data = {"at": at, "cursor": era.cursor, "old": write_tables(era.old)}
+        data = {"at": at, "cursor": era.cursor, "version": era.version, "old": write_tables(era.old)}
         self._keep(step, WorkItem(f"{ERA}.{step.number}", ERA, None, json.dumps(data)))
         return True
 
@@ -140,27 +150,58 @@ class ZoneRules:
         known = next((n for n, era in enumerate(self._eras) if place <= era.cursor), len(self._eras))
         return _first_past(self._plan(text, known), at, job_id, cursor)
 
-    def moved(self, text: str, scheduled_for: Micros) -> Micros | None:
-        """Return the time of an undecided occurrence by the data that count now; None where it stays as it is.
+    def moved(self, text: str, job_id: str, scheduled_for: Micros, version: int) -> Moved | None:
+        """Return where an undecided occurrence belongs by the data that count now; None where it stays as it is.
 
         Args:
             text: its plan.
+            job_id: its job.
             scheduled_for: its nominal time, by whatever data it was filed.
+            version: of the job, by which it was filed.
         """
         if not self.concerns(text):
             return None
-        plan = self.plan(text)
-        eras = [era.at for era in self._eras if era.at is not None and era.at + plan.offset <= scheduled_for]
+        plan, eras = self.plan(text), self._eras_of(text, scheduled_for)
+        for n, at in eras:
+            if version < self._eras[n].version and self._was_next(text, n, job_id, scheduled_for):
+                # What the schedule has between the change and this, nobody has looked at.
+                first = plan.next_after(at - 1)
+                return None if first == scheduled_for else Moved(first)
         if not eras or plan.next_after(scheduled_for - 1) == scheduled_for:
             return None
-        return plan.next_after(eras[-1] + plan.offset - 1)
+        return Moved(plan.next_after(eras[-1][1] - 1))
 
     def is_too_early(self, entry: Entry) -> bool:
         """Tell whether a row that is due was filed by old data, and by the new ones is due later: its successor."""
+        moved = self._moved_row(entry)
+        return moved is not None and (moved.at is None or moved.at > entry.scheduled_for)
+
+    def overdue(self, entry: Entry) -> tuple[Micros, Micros] | None:
+        """Return the range of what a row stands for that is due, was filed by old data, and by the new ones was due
+        before; its own time, where the new data have it as well, is not in it."""
+        moved = self._moved_row(entry)
+        if moved is None or moved.at is None or moved.at > entry.scheduled_for:
+            return None
+        known = self.plan(entry.plan).next_after(entry.scheduled_for - 1) == entry.scheduled_for
+        return (moved.at if known else moved.at + 1), entry.scheduled_for - 1
+
+    def _moved_row(self, entry: Entry) -> Moved | None:
         if not self._eras or not entry.plan:
-            return False
-        moved = self.moved(entry.plan, entry.scheduled_for)
-        return moved is not None and moved > entry.scheduled_for
+            return None
+        return self.moved(entry.plan, entry.job_id, entry.scheduled_for, entry.version)
+
+    def _eras_of(self, text: str, scheduled_for: Micros) -> list[tuple[int, Micros]]:
+        """Return the changes that an occurrence comes after, and the first instant at which it could be by each."""
+        offset = plan_of(text).offset
+        found = [(n, era.at + offset) for n, era in enumerate(self._eras) if era.at is not None]
+        return [(n, at) for n, at in found if at <= scheduled_for]
+
+    def _was_next(self, text: str, n: int, job_id: str, scheduled_for: Micros) -> bool:
+        """Tell whether an occurrence was the next one, by the data of then, as a change came."""
+        cursor, name = self._eras[n].cursor, self._state.named.get(job_id)
+        if name is not None and Place(name.after, job_id, name.after) <= cursor:
+            return name.scheduled_for == scheduled_for
+        return _first_past(self._plan(text, n), 0, job_id, cursor) == scheduled_for
 
     def _plan(self, text: str, eras: int) -> FiringPlan:
         """Return what a text means to an owner that knows so many of the changes."""
@@ -212,7 +253,7 @@ class ZoneRules:
 
 def _era_of(item: WorkItem) -> Era:
     data = json.loads(item.data)
-    return Era(Place(*data["cursor"]), data["at"], read_tables(data["old"]))
+    return Era(Place(*data["cursor"]), data["at"], data["version"], read_tables(data["old"]))
 
 
 def _first_past(plan: FiringPlan, after: Micros, job_id: str, cursor: Place) -> Micros | None:
