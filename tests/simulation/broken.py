@@ -12,6 +12,7 @@ from tocsin.domain.shard_records import Phase
 from tocsin.engine.job_rows import JobRows, KnownRow
 from tocsin.ports.dispatch_log import CommitOutcome
 from tocsin.ports.schedule_store import StoreWrites
+from tocsin.ports.shard_log import WORKER_CONTROL
 from tocsin.roles.worker.partitions import Item
 
 Patch = tuple[Any, str, Any]
@@ -47,6 +48,14 @@ def delta_without_work(real: Any) -> Any:
         return records
 
     return delta_records
+
+
+def send_unnoted(real: Any) -> Any:
+    def send(self: Any, step: Any, *given: Any, **named: Any) -> None:
+        real(self, step, *given, **named)
+        del self._state.work[step.work.pop().id]
+
+    return send
 
 
 def newest_chunks(chunks: list[Any]) -> list[Any]:
@@ -150,6 +159,14 @@ def fire_past_parked(real: Any) -> Any:
 
 def judge_at_once(self: Any, seen: int) -> int:
     return 1 << 60
+
+
+def outlive_in_silence(real: Any) -> Any:
+    def outlive(self: Any, step: Any, execution_id: str) -> None:
+        real(self, step, execution_id)
+        step.records[:] = [record for record in step.records if record.topic != WORKER_CONTROL]
+
+    return outlive
 
 
 def stable_end(self: Any, topic: str, shard: int) -> int:

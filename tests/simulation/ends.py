@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.simulation.broker import Violation
+from tests.simulation.known_job import OUTLIVED
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     ATTEMPT_ENDS,
@@ -16,6 +17,7 @@ from tocsin.domain.executions import (
     ReportKind,
     Started,
 )
+from tocsin.domain.fleet import Cancel
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.retries import is_retryable, loss_delay
 from tocsin.domain.shard_records import Active, Phase
@@ -37,6 +39,7 @@ class Running:
     token: int
     losses: int
     attempts_max: int
+    dispatched_at: Micros
     phase: str = "queued"
     holder: str = ""
     not_before: Micros = 0
@@ -96,7 +99,7 @@ class Ends:
         if (head.attempt, head.losses) != (1, 0) or self.knows(head.execution_id):
             raise Violation(f"{head.execution_id} was dispatched twice for the first time")
         most = execution.retry.max_attempts if execution.retry else 1
-        self._active[head.execution_id] = Running(1, head.token, 0, most)
+        self._active[head.execution_id] = Running(1, head.token, 0, most, now)
         name = _job_of(head.execution_id)
         self._jobs[name] = self._jobs.get(name, 0) + 1
 
@@ -114,7 +117,7 @@ class Ends:
         if now < one.not_before:
             raise Violation(f"{head.execution_id} was dispatched again before its time")
         self.redelivered += head.losses > 0
-        self._active[head.execution_id] = Running(head.attempt, head.token, head.losses, one.attempts_max)
+        self._active[head.execution_id] = Running(head.attempt, head.token, head.losses, one.attempts_max, now)
 
     def _check_dispatch(self, record: NewRecord, head: AttemptHead, number: int) -> None:
         if head.token != number:
@@ -200,12 +203,22 @@ class Ends:
         self._check_heard(execution_id, one, self._heard_upto(one.holder, one.leased_at))
         self._lose(one, now)
 
+    def outlived(self, cancel: Cancel, now: Micros) -> None:
+        """Workers are told not to start a dispatch: nobody took it up, and it goes out again."""
+        one = self._active.get(cancel.execution_id)
+        if one is None or (one.phase, one.token) != ("queued", cancel.token):
+            raise Violation(f"{cancel} was published, though it is {one}")
+        if now < one.dispatched_at + OUTLIVED:
+            raise Violation(f"{cancel} was published, though it has not waited long")
+        self._check_heard(cancel.execution_id, one, one.dispatched_at + OUTLIVED)
+        self._lose(one, now - loss_delay(one.losses + 1))
+
     def _check_heard(self, execution_id: str, one: Running, upto: Micros) -> None:
-        """Check that what the log said of a lease before a verdict was due is applied."""
+        """Check that what the log said of a dispatch before a verdict was due is applied."""
         for record, report in self._told[execution_id, one.attempt, one.token]:
             returned = report.kind == ReportKind.RETURNED and report.worker_id == one.holder
-            is_end = report.kind in ATTEMPT_ENDS or returned
-            if is_end and record.timestamp < upto and record.offset >= self._applied[record.partition]:
+            counts = report.kind in ATTEMPT_ENDS or returned or one.phase == "queued"
+            if counts and record.timestamp < upto and record.offset >= self._applied[record.partition]:
                 raise Violation(f"{execution_id} was judged, though report {record.offset} of it was there in time")
 
     def _lose(self, one: Running, now: Micros) -> None:
@@ -247,12 +260,19 @@ class Ends:
 
     # Workers
 
-    def started(self, worker: str, attempt: Attempt) -> None:
-        """An attempt begins: of something that was dispatched, once, and marked where it may be a repetition."""
+    def started(self, worker: str, attempt: Attempt, forbidden_upto: int) -> None:
+        """An attempt begins: of something that was dispatched, once, and marked where it may be a repetition.
+
+        Args:
+            worker, attempt: who starts what.
+            forbidden_upto: up to which token the worker was told not to start it.
+        """
         head = attempt.execution.head
         dispatch = (head.execution_id, head.attempt, head.token)
         if (*dispatch, head.losses) not in self._dispatched:
             raise Violation(f"{worker} starts {dispatch}, which was never dispatched")
+        if head.token <= forbidden_upto:
+            raise Violation(f"{worker} starts {dispatch}, and was told not to")
         if dispatch in self._starts:
             raise Violation(f"{worker} starts {dispatch}, which {self._starts[dispatch]} has started")
         self._starts[dispatch] = worker

@@ -18,6 +18,8 @@ EPOCH = 1
 SHARDS = 2
 
 
+OUTLIVED: Micros = 60 * SECOND
+"""What is queued so long is dispatched again."""
 CLOCKS_APART = 10 * SECOND
 """More than any owner's clock is behind the broker's."""
 TOLD_BY_COMMANDS = (SkipReason.PAUSED, SkipReason.UPDATED, SkipReason.DELETED)

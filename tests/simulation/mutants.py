@@ -6,9 +6,9 @@ Its name begins with the rule's number in docs/invariants.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.broken import (
     Patch,
@@ -36,8 +36,10 @@ from tests.simulation.broken import (
     note_without_forgetting,
     nothing,
     only_the_present,
+    outlive_in_silence,
     row_taken_for_missing,
     same_partition_again,
+    send_unnoted,
     settle_at_once,
     settle_at_revoke,
     silent_soon,
@@ -59,15 +61,20 @@ from tocsin.engine.firing_desk import FiringDesk
 from tocsin.engine.fleet_watch import FleetWatch
 from tocsin.engine.fresh_ids import FreshIds
 from tocsin.engine.horizon import Horizon
+from tocsin.engine.job_ends import JobEnds
 from tocsin.engine.job_rows import JobRows
 from tocsin.engine.offset_window import OffsetWindow
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.own_commands import OwnCommands
+from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.shard_engine import ShardEngine
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.successors import Successors
+from tocsin.engine.timers import Timers
 from tocsin.roles.trigger.loop import TriggerLoop
 from tocsin.roles.worker.attempts import Attempts
+from tocsin.roles.worker.cancels import Cancels
 from tocsin.roles.worker.lane import Lane
 from tocsin.roles.worker.loop import WorkerLoop
 from tocsin.roles.worker.partitions import Partition
@@ -78,6 +85,11 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     ],
     "T2 a snapshot counts without its last chunk": lambda: [(restore, "_newest_complete", newest_chunks)],
     "T3 what takes long is not in the delta": lambda: [wrapped(shard_engine, "delta_records", delta_without_work)],
+    "T4 an owner's own command is not noted": lambda: [wrapped(OwnCommands, "send", send_unnoted)],
+    "T4 a job is finished while it runs": lambda: [
+        (Timers, "_is_busy", lambda self, entry: False),
+        (JobEnds, "_is_busy", lambda self, job: False),
+    ],
     "T5 the cursor is a time": lambda: [
         (FiringDesk, "admit", admit_by_time),
         (FiringDesk, "admit_rows", admit_rows_by_time),
@@ -88,7 +100,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "T6 a late create is filed at its time": lambda: [(Filing, "late_or_on_time", at_its_time)],
     "T6 an edit may file late": lambda: [(Filing, "next_key", next_after_command)],
     "T6 a successor chosen by now is not named": lambda: [wrapped(Successors, "derive_again", derive_ignoring_names)],
-    "T7 nothing is derived again": lambda: [(ShardEngine, "_derive_again", nothing)],
+    "T7 nothing is derived again": lambda: [(Rederivation, "file", nothing)],
     "T8 an insert wins over a delete": lambda: [(MemoryTables, "apply", insert_over_delete)],
     "T9 a snapshot lists only the last row that it replaces": lambda: [(Filing, "replaced_by_next", only_the_present)],
     "T9 a new owner writes nothing again": lambda: [(ShardEngine, "adopt_jobs", adopt_nothing)],
@@ -112,6 +124,10 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     ],
     "T18 now is not held at the broker's time": lambda: [(BrokerClock, "now", BrokerClock.local)],
     "T19 verdicts are made before the reports are read": lambda: [(ReportDesk, "read_upto", judge_at_once)],
+    "T20 workers are not told what goes out again": lambda: [wrapped(ReportDesk, "outlive", outlive_in_silence)],
+    "T20 a worker starts what it was told not to": lambda: [
+        (Cancels, "forbid", lambda self, execution_id, token: False)
+    ],
     "T21 the end of a log is its stable end": lambda: [(SimTakeover, "end", stable_end)],
     "T22 memory is kept over a loss": lambda: [(TriggerLoop, "_note_assignment", note_without_forgetting)],
     "T23 an aborted turn is not sent again": lambda: [(TriggerLoop, "_send_again", drop_unsent)],
@@ -164,6 +180,41 @@ UNSEEN: Final[dict[str, str]] = {
 """Rules that no simulation of these parts can see, with the test that does."""
 
 
+def unreached(seeds: Sequence[int]) -> list[str]:
+    """Run seeds, and return what mutants would replace and nothing has called.
+
+    Raises:
+        AttributeError: a mutant would replace what is not there.
+    """
+    from tests.simulation.runner import run_seeds
+
+    places = {(owner, name) for make in MUTANTS.values() for owner, name, _ in make()}
+    called: set[tuple[Any, str]] = set()
+    with _replaced([(owner, name, _noting(_present(owner, name), (owner, name), called)) for owner, name in places]):
+        for seed in seeds:
+            run_seeds([seed])
+            if called == places:
+                break
+    return sorted(f"{owner.__name__}.{name}" for owner, name in places - called)
+
+
+def _present(owner: Any, name: str) -> Any:
+    if name not in owner.__dict__:
+        raise AttributeError(f"a mutant replaces {owner.__name__}.{name}, which is not there: name what took its place")
+    return owner.__dict__[name]
+
+
+def _noting(real: Any, place: tuple[Any, str], called: set[tuple[Any, str]]) -> Any:
+    if isinstance(real, property):
+        return property(_noting(real.fget, place, called))
+
+    def noting(*given: Any, **named: Any) -> Any:
+        called.add(place)
+        return real(*given, **named)
+
+    return noting
+
+
 @contextmanager
 def mutation(name: str | None) -> Iterator[None]:
     """Break a rule meanwhile."""
@@ -171,8 +222,13 @@ def mutation(name: str | None) -> Iterator[None]:
         with nullcontext():
             yield
         return
-    patches = MUTANTS[name]()
-    former = [(owner, attribute, owner.__dict__[attribute]) for owner, attribute, _ in patches]
+    with _replaced(MUTANTS[name]()):
+        yield
+
+
+@contextmanager
+def _replaced(patches: Sequence[Patch]) -> Iterator[None]:
+    former = [(owner, attribute, _present(owner, attribute)) for owner, attribute, _ in patches]
     for owner, attribute, instead in patches:
         setattr(owner, attribute, instead)
     try:

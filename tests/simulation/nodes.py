@@ -7,9 +7,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clocks import MachineClock, OwnerClock
+from tests.simulation.known_job import OUTLIVED
 from tests.simulation.store import SimStore
 from tests.simulation.trigger_ports import CommittedLog, SimFleetLog, SimShardLog
-from tests.simulation.worker_ports import SimDispatchLog, SimReportSink, SimRunner
+from tests.simulation.worker_ports import SimCancelLog, SimDispatchLog, SimReportSink, SimRunner
 from tocsin.adapters.memory.jobs_log import MemoryJobsLog
 from tocsin.domain.errors import EngineFault, Unavailable
 from tocsin.domain.fleet import Heartbeat
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ENGINE_LIMITS = EngineLimits(
-    fires_max=3, commands_max=4, delta_bytes_max=1_500, cursor_persist_s=2.0, ring=32, passed=PassedLimits(kept_s=20.0)
+    fires_max=3,
+    commands_max=4,
+    delta_bytes_max=1_500,
+    cursor_persist_s=2.0,
+    outlived_after_s=OUTLIVED / SECOND,
+    outlived_look_s=20.0,
+    ring=32,
+    passed=PassedLimits(kept_s=20.0),
 )
 WORKER_LIMITS = WorkerLimits(
     running_max=3, read_ahead_records_max=6, window_max=16, begun_max=3, suspect_max_s=8.0, stuck_attempts_max=2
@@ -217,6 +225,7 @@ class WorkerNode(Node):
         self.lane = SimDispatchLog(self)
         self.reports = SimReportSink(self)
         self.runner = SimRunner(self)
+        self.cancels = SimCancelLog(self)
         self.loop = WorkerLoop(
             self.process_id,
             {"default": self.lane},
@@ -227,6 +236,7 @@ class WorkerNode(Node):
             machine.monotonic_s,
             NoMeter(),
             WORKER_LIMITS,
+            self.cancels,
         )
         self._stopping_turns = 0
         self._asked = False

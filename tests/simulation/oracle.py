@@ -26,6 +26,7 @@ from tocsin.ports.shard_log import (
     OUTCOMES,
     REPORTS,
     SHARD_STATE,
+    WORKER_CONTROL,
     LogRecord,
     NewRecord,
     ShardTurn,
@@ -231,6 +232,8 @@ class Oracle:
                 active = self.ends.has_job_of(head.execution_id)
                 self.jobs.fired(head, delta.at, before, active)
                 self.ends.dispatched_first(record, turn.number, delta.at)
+            elif record.topic == WORKER_CONTROL:
+                self.ends.outlived(self._codec.decode_cancel(record.value), delta.at)
             elif record.topic == DEAD_LETTERS:
                 letter = self._codec.decode_dead_letter(record.value)
                 if letter.kind == "entry":

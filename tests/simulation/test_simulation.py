@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.minimise import minimise
-from tests.simulation.mutants import MUTANTS, UNSEEN
+from tests.simulation.mutants import MUTANTS, UNSEEN, unreached
 from tests.simulation.plan import plan_of
 from tests.simulation.runner import run, run_seeds, silence
+from tocsin.engine.rederivation import Rederivation
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
 PARTS = 6
@@ -20,6 +21,7 @@ FOUND = {
     3352: "reports of a lease that its owner had given up, which no event says",
     3490: "a job that waits for the end of its parking",
     3614: "a process that slept, and its beats that were never sent",
+    8302: "what was marked in a lost partition, and took a worker's room for ever",
     5257: "an edit of a paused job to a time at which it has run",
 }
 """Seeds that found something once, by what it was about."""
@@ -52,6 +54,16 @@ def test_every_mutant_names_a_rule_once_and_what_no_mutant_shows_has_its_test() 
         path, name = test.split("::")
         assert f"def {name}(" in (ROOT / path).read_text(), test
     assert all(name.split()[0][0] in "TW" and name.split()[0][1:].isdigit() for name in [*MUTANTS, *UNSEEN])
+
+
+def test_what_mutants_replace_is_there_and_called() -> None:
+    assert unreached(range(40)) == []
+
+
+def test_a_mutant_of_what_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MUTANTS, "T7 of old", lambda: [(Rederivation, "as_it_was", None)])
+    with pytest.raises(AttributeError, match=r"Rederivation\.as_it_was, which is not there"):
+        run_seeds([0], "T7 of old")
 
 
 def test_a_broken_rule_is_found_and_its_plan_made_short() -> None:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.domain.fleet import Cancel
 from tocsin.domain.sharding import shard_of
 from tocsin.ports.dispatch_log import AssignmentListener, CommitOutcome, Delivery, Mark, Start
-from tocsin.ports.shard_log import REPORTS, executions
+from tocsin.ports.shard_log import REPORTS, WORKER_CONTROL, executions
 from tocsin.ports.targets import Attempt, AttemptEnd
 
 if TYPE_CHECKING:
@@ -182,6 +183,32 @@ class SimReportSink:
         """The process is gone; what it had handed to the network may still arrive."""
         self._append(self._node.world.chance.randrange(len(self._under_way) + 1))
         self._under_way.clear()
+
+
+class SimCancelLog:
+    """Fulfils ``ports.cancel_log.CancelLog``.
+
+    Attributes:
+        told: by execution, up to which token this worker was told not to start it.
+    """
+
+    def __init__(self, node: WorkerNode) -> None:
+        self._world = node.world
+        self._position = 0
+        self.told: dict[str, int] = {}
+
+    def load(self) -> list[Cancel]:
+        return self.poll(1_000_000)
+
+    def poll(self, limit: int) -> list[Cancel]:
+        records, self._position = self._world.broker.partition(WORKER_CONTROL, 0).read(self._position, limit)
+        cancels = [self._world.codec.decode_cancel(record.value) for record in records]
+        for cancel in cancels:
+            self.told[cancel.execution_id] = max(cancel.token, self.told.get(cancel.execution_id, -1))
+        return cancels
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class Script(NamedTuple):

@@ -194,7 +194,7 @@ class World:
         """A worker starts an attempt."""
         head = attempt.execution.head
         self.tell(f"{node.name}: starts {head.execution_id} attempt {head.attempt} token {head.token}")
-        self.oracle.ends.started(node.process_id, attempt)
+        self.oracle.ends.started(node.process_id, attempt, node.cancels.told.get(head.execution_id, -1))
 
     def is_deaf(self) -> bool:
         """Tell whether a poll brings no reports, as a reader that is held up."""

@@ -27,6 +27,7 @@ class EngineLimits:
         catch_up: how fast missed occurrences are run.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
+        outlived_look_s: how often that is looked for; much shorter than the day that is left then.
         alerts_max: of one turn that are told one by one; the rest is summed up.
         zone_change_after_s: how long after an owner has found other zone data than its shard's those count.
         cursor_persist_s: an idle shard writes its cursor this often.
@@ -50,6 +51,7 @@ class EngineLimits:
     catch_up: CatchUpLimits = field(default_factory=CatchUpLimits)
     delta_bytes_max: int = 512_000
     outlived_after_s: float = 6 * 86_400.0
+    outlived_look_s: float = 600.0
     alerts_max: int = 20
     zone_change_after_s: float = 600.0
     cursor_persist_s: float = 10.0

@@ -112,7 +112,7 @@ class ShardEngine:
             state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,
             self._set_asides, self._timers,
         )  # fmt: skip
-        self._verdicts = Verdicts(self._actives, self._reports, round(limits.outlived_after_s * SECOND))
+        self._verdicts = Verdicts(self._actives, self._reports, limits)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         again = (self._set_asides, self._dispatches, self._successors, self._timers)
         self._rederived = Rederivation(state, self._held, *again)

@@ -14,11 +14,10 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.shard_records import Phase
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
+from tocsin.engine.engine_limits import EngineLimits
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.suspects import EXECUTION, Suspect
 
-LOOK_FOR_OUTLIVED_EVERY: Micros = 600 * SECOND
-"""Within the day that is left then, often enough."""
 VERDICTS_MAX = 5_000
 """How many leases are judged at once."""
 
@@ -36,8 +35,9 @@ class Docket:
 class Verdicts:
     """The pending verdicts of one shard; one docket at a time."""
 
-    def __init__(self, actives: Actives, reports: ReportDesk, outlived_after: Micros) -> None:
-        self._outlived_after = outlived_after
+    def __init__(self, actives: Actives, reports: ReportDesk, limits: EngineLimits) -> None:
+        self._outlived_after = round(limits.outlived_after_s * SECOND)
+        self._look_every = round(limits.outlived_look_s * SECOND)
         self._aged_at: Micros = 0
         self._actives = actives
         self._reports = reports
@@ -75,7 +75,7 @@ class Verdicts:
             self._actives.wake_again(execution_id)
         lost = [(execution_id, holder) for holder in sorted(silent) for execution_id in self._actives.held_by(holder)]
         outlived: list[tuple[str, Micros]] = []
-        if step.now >= self._aged_at + LOOK_FOR_OUTLIVED_EVERY:
+        if step.now >= self._aged_at + self._look_every:
             outlived = self._actives.queued_since(step.now - self._outlived_after, VERDICTS_MAX)
             # More than one docket holds: the rest is looked for as soon as this one is decided.
             self._aged_at = step.now if len(outlived) < VERDICTS_MAX else 0

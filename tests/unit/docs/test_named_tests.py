@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.mutants import MUTANTS, UNSEEN
+
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = ("guarantees.md", "invariants.md")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -48,6 +50,16 @@ def test_nothing_is_said_without_a_test(document: str) -> None:
 def _unbuilt() -> set[str]:
     text = (ROOT / "docs" / "invariants.md").read_text()
     return {line.split("|")[1].strip() for line in text.split("## Not built yet")[1].splitlines() if line[:1] == "|"}
+
+
+def test_every_rule_is_broken_in_the_simulation_or_shown_elsewhere() -> None:
+    assert {name.split()[0] for name in [*MUTANTS, *UNSEEN]} == set(RULES)
+    text = (ROOT / "docs" / "invariants.md").read_text().split("## Broken in the simulation")[1].split("\n## ")[0]
+    assert [line[2:] for line in text.splitlines() if line.startswith("- ")] == sorted(MUTANTS, key=_place)
+
+
+def _place(name: str) -> tuple[str, int]:
+    return name[0], int(name.split()[0][1:])
 
 
 def test_every_rule_that_is_built_has_its_line() -> None:

@@ -253,6 +253,22 @@ def test_after_a_refusal_what_is_still_owned_is_committed_and_started() -> None:
     assert first.meter.counts["refused"] == 1
 
 
+def test_what_was_marked_in_a_lost_partition_takes_no_room_from_what_comes() -> None:
+    world = World(running_max=1)
+    worker = world.worker()
+    worker.steps()
+    world.dispatch("a")
+    world.lane.answers.append(CommitOutcome.REFUSED)
+    worker.steps()
+    world.lane.expel(worker.log)
+    worker.steps(3)
+    assert worker.started == ["a"]
+    worker.finish("a")
+    world.dispatch("b")
+    worker.steps(3)
+    assert worker.started == ["a", "b"]
+
+
 def test_after_a_commit_of_unknown_outcome_nothing_starts_until_the_group_is_joined_anew() -> None:
     world = World()
     world.dispatch("a")

@@ -250,6 +250,8 @@ class Lane:
             self._drop_queue(partition)
             running += partition.let_go()
             del self.partitions[partition.number]
+        # What was marked and is not ours any more must not take the room of what is to be started.
+        self.marked = [item for item in self.marked if item.partition.live]
         if not self.partitions:
             self.suspect = False
         self._abandon(running, reason)
