@@ -71,7 +71,7 @@ class Jobs:
             if command.kind == "trigger":
                 detail, triggered = self._trigger(asked, job_id, ends)
             else:
-                detail = self._carry_out(asked, job_id, cursors, outcome.accepted, ends)
+                detail = self._carry_out(asked, job_id, cursors, outcome, ends)
             accepted = True
         except Refusal as refusal:
             detail, accepted = refusal.detail, False
@@ -99,7 +99,9 @@ class Jobs:
         job.state = state
         job.version = ids.version_of(EPOCH, asked.offset)
 
-    def _carry_out(self, asked: Asked, job_id: str, cursors: Cursors, accepted: bool, ends: Ends) -> OutcomeDetail:
+    def _carry_out(
+        self, asked: Asked, job_id: str, cursors: Cursors, outcome: CommandOutcome, ends: Ends
+    ) -> OutcomeDetail:
         command = asked.command
         if shard_of(job_id, SHARDS) != asked.shard:
             raise Refusal(OutcomeDetail.INVALID)
@@ -111,7 +113,7 @@ class Jobs:
         job = self._existing(asked, job_id)
         version = ids.version_of(EPOCH, asked.offset)
         if command.kind == "update":
-            detail = self._update(asked, job, parse(command.definition or {}), version, cursors, accepted)
+            detail = self._update(asked, job, parse(command.definition or {}), version, cursors, outcome)
             if detail is OutcomeDetail.UPDATED:
                 self._settle(job, ends)
             return detail
@@ -176,6 +178,7 @@ class Jobs:
             job.late = set(times_of(plan, asked.at, cursors.after.run_at))
         if former is not None:
             self._of[asked.shard].remove(former)
+            job.stood_upto = former.stood_upto
         self.known[job_id] = job
         self._of[asked.shard].append(job)
         return OutcomeDetail.CREATED
@@ -184,7 +187,13 @@ class Jobs:
         job.once, job.is_late = at, job.place(at) <= cursors.after
 
     def _update(
-        self, asked: Asked, job: Known, definition: JobDefinition, version: int, cursors: Cursors, accepted: bool
+        self,
+        asked: Asked,
+        job: Known,
+        definition: JobDefinition,
+        version: int,
+        cursors: Cursors,
+        outcome: CommandOutcome,
     ) -> OutcomeDetail:
         key = job.definition.idempotency_key
         if definition.idempotency_key not in (None, key):
@@ -198,8 +207,12 @@ class Jobs:
             raise Refusal(OutcomeDetail.FINISHED)
         if one_off and not same:
             at = one_off_at(definition.schedule, asked.at, job.job_id)  # type: ignore[arg-type]
-            is_past = job.place(at) <= (cursors.before if accepted else cursors.after)
-            if is_past:
+            is_past = job.place(at) <= cursors.before
+            if not outcome.accepted:
+                # A late run may stand for more than the cursor has passed, at most for all up to its turn.
+                is_past = job.place(at) <= cursors.after or at <= job.stood_upto
+                is_past = is_past or (_catches_up(job) and at <= outcome.decided_at)
+            if at < asked.at or is_past:
                 raise Refusal(OutcomeDetail.INVALID)
             job.late = set()
             self._set_once(job, at, cursors)

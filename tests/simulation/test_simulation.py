@@ -17,6 +17,7 @@ SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
 PARTS = 6
 ROOT = Path(__file__).parents[2]
 FOUND = {
+    1766: "an edit to a time that a late run had stood for",
     2497: "what passes while an entry is held, by a cursor that went on without a turn",
     3352: "reports of a lease that its owner had given up, which no event says",
     3490: "a job that waits for the end of its parking",

@@ -78,6 +78,11 @@ class Filing:
         """Return an instant past which nothing of a job is decided, but perhaps at the instant itself."""
         return max(self._state.cursor.run_at, self._decided_upto(job_id))
 
+    def is_decided(self, job_id: str, scheduled_for: Micros) -> bool:
+        """Tell whether a job's time line has passed an instant: by the cursor, or by a late run that stood for it."""
+        is_passed = Place(scheduled_for, job_id, scheduled_for) <= self._state.cursor
+        return is_passed or scheduled_for <= self._decided_upto(job_id)
+
     def _decided_upto(self, job_id: str) -> Micros:
         void, named = self._state.voids.get(job_id), self._state.named.get(job_id)
         return max(void.decided_upto if void else 0, named.chosen_at if named else 0)

@@ -142,11 +142,9 @@ class JobCommands:
         if former.state is JobState.PAUSED:
             pending = self._filing.held_back(former)
             if not same_schedule:
-                if one_off:
-                    pending = self._edited_one_off(job, order).scheduled_for
-                else:
-                    pending = self._filing.plan(job).next_after(order.at)
-                self._pauses.skip(step, former, order.at)
+                moved_to = self._edited_one_off(job, order) if one_off else None
+                pending = moved_to or self._filing.plan(job).next_after(order.at)
+                self._pauses.skip(step, former, _upto(order, moved_to))
             job = replace(job, pending=pending, paused_until=former.paused_until)
             return self._file(step, self._timed(job), former, OutcomeDetail.UPDATED)
         held = self._filing.held_key(former) if same_schedule else None
@@ -158,7 +156,9 @@ class JobCommands:
                 None if self._has_fired(former) or former.entry is None else former.entry._replace(version=job.version)
             )
         elif one_off:
-            entry = self._edited_one_off(job, order)
+            moved_to = self._edited_one_off(job, order)
+            entry = EntryKey(moved_to, job.job_id, job.version, moved_to)
+            self._pauses.overtaken(step, former, _upto(order, moved_to), SkipReason.UPDATED)
         elif same_schedule:
             # What is due and not decided yet stays due: both definitions have it.
             present = self._filing.moved_key(former, self._filing.present_key(former))
@@ -313,17 +313,18 @@ class JobCommands:
             return None
         return self._filing.late_or_on_time(job.job_id, job.version, scheduled_for)
 
-    def _edited_one_off(self, job: Job, order: Order) -> EntryKey:
-        """Return where a one-off stands that an edit gives its time.
+    def _edited_one_off(self, job: Job, order: Order) -> Micros:
+        """Return the time that an edit gives to what becomes, or stays, a one-off.
 
         Raises:
-            InvalidInput: it is over. Under another schedule the job may have run at it, and would run twice.
+            InvalidInput: it is over. Under another schedule the job may have run at it, or have been told not to.
         """
-        entry = self._first_key(job, order)
-        if entry is None or entry.run_at != entry.scheduled_for:
+        at = self._one_off_at(job, order)
+        assert at is not None, "the edit's schedule names one time"
+        if at < order.at or self._filing.is_decided(job.job_id, at):
             remedy = "give a time to come, or trigger the job by hand"
             raise InvalidInput([Fault("schedule", "a time in the past", "is over, and an edit fires nothing", remedy)])
-        return entry
+        return at
 
     def _one_off_at(self, job: Job, order: Order) -> Micros | None:
         schedule = job.definition.schedule
@@ -340,6 +341,11 @@ class JobCommands:
 
     def _unchanged(self, job: Job) -> Answer:
         return Answer(True, OutcomeDetail.UNCHANGED, job, self._codec.encode_job(job))
+
+
+def _upto(order: Order, moved_to: Micros | None) -> Micros:
+    """Return up to when an edit tells what of the former schedule does not run: short of the time at which it does."""
+    return order.at if moved_to is None else min(order.at, moved_to - 1)
 
 
 def _until(order: Order) -> Micros | None:

@@ -10,6 +10,8 @@ from tests.unit.trigger.world import CODEC, TARGET, World
 from tocsin.domain.commands import Command
 from tocsin.domain.definitions import parse
 from tocsin.domain.instants import SECOND, format_rfc3339
+from tocsin.domain.sharding import shard_of
+from tocsin.ports.shard_log import COMMANDS
 
 START = 1_800_000_000 * SECOND
 
@@ -123,6 +125,40 @@ def test_no_detour_over_another_schedule_and_a_pause_runs_an_occurrence_twice(wo
     world.order("resume", job)
     world.run(30)
     assert _nominal(world, job) == [10]
+
+
+def _once(at: int) -> dict[str, object]:
+    return {"run_at": format_rfc3339(at), "target": TARGET, "concurrency": "allow"}
+
+
+def test_a_job_is_not_moved_to_a_time_that_a_late_run_stood_for(world: World) -> None:
+    """Found by the simulation: an event said that an occurrence was missed, and under the same id the job then ran."""
+    world.run(20, step_s=5)
+    world.store.held = True
+    job = world.recur({"every_s": 3}, concurrency="allow", misfire_after_s=10)
+    world.run(4, step_s=1)
+    world.clock.set(START + 400 * SECOND)
+    world.settle(2)
+    assert world.skipped() == [(START + 29 * SECOND, START + 398 * SECOND)], "though the cursor has not come so far"
+    sent = Command("update", "late", job, None, 0, _once(START + 203 * SECOND))
+    world.log.append(COMMANDS, shard_of(job, 2), job, CODEC.encode_command(sent), START + 200 * SECOND)
+    world.settle(2)
+    assert not world.outcomes()["late"].accepted
+    world.store.held = False
+    world.run(10, step_s=1)
+    assert _nominal(world, job) == [23, 26, 401, 404, 407, 410]
+
+
+def test_what_was_due_when_a_job_was_given_one_time_is_told(world: World) -> None:
+    world.run(20, step_s=5)
+    world.store.held = True  # so the job is in memory, and the edit is decided before what is due
+    job = world.recur({"every_s": 3}, concurrency="allow")
+    world.run(4, step_s=1)
+    world.clock.set(START + 40 * SECOND)
+    world.order("update", job, definition=_once(START + 60 * SECOND))
+    world.run(30, step_s=1)
+    assert _nominal(world, job) == [23, 60]
+    assert world.skipped() == [(START + 26 * SECOND, START + 38 * SECOND)]
 
 
 def test_replaced_rows_are_forgotten_once_they_are_deleted(world: World) -> None:
