@@ -249,6 +249,37 @@ def test_a_member_of_a_past_generation_commits_nothing_and_may_send_again(
 
 
 @pytest.mark.real
+def test_what_is_appended_while_reading_begins_is_not_passed_over(request: pytest.FixtureRequest, unique: str) -> None:
+    """A fresh reader each time: what its client still finds out in the background must not move where it reads."""
+    bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    shards, records = 8, 30
+    for n in range(6):
+        names = TopicNames(f"{unique}.{n}.")
+        topics = [NewTopic(names.prefix + topic, shards, 1) for topic in TOPICS]
+        for future in admin.create_topics(topics).values():
+            future.result(20)
+        shard_log = KafkaShardLog(bootstrap, names, "owner", session_timeout_s=6)
+        try:
+            shard_log.join(lambda shards: None)
+            assigned: set[int] = set()
+            while len(assigned) < shards:
+                assigned |= shard_log.poll(0.05, 1, 1).assigned
+            shard_log.begin(dict.fromkeys(range(shards), (0, 0)))
+            for sent in range(records):
+                for shard in range(shards):
+                    producer.produce(names.commands, b"%d" % sent, "k", shard)
+                assert producer.flush(20) == 0
+            got = _poll_until(shard_log, shards * records, 0)
+            for shard in range(shards):
+                read = [int(r.value or b"") for r in got.commands if r.partition == shard]
+                assert read == list(range(records)), f"shard {shard}"
+        finally:
+            shard_log.close(leave=True)
+
+
+@pytest.mark.real
 def test_the_true_end_is_seen_behind_an_open_transaction(request: pytest.FixtureRequest, unique: str) -> None:
     """A read_committed reader's own idea of the end would stop before the open transaction, and miss what follows."""
     bootstrap = request.getfixturevalue("cluster").kafka_bootstrap

@@ -40,6 +40,14 @@ def wait_for(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) 
         time.sleep(0.1)
 
 
+def wait_until_empty(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> None:
+    """Ask until nothing is left; fail with what was waited for and what is left."""
+    deadline = time.monotonic() + patience_s
+    while left := ask():
+        assert time.monotonic() < deadline, f"waited {patience_s:.0f} s for {what}; left: {left!r}"
+        time.sleep(0.1)
+
+
 @dataclass
 class Call:
     """One request that the target received."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.e2e.system import ROLES, System, wait_for
+from tests.e2e.system import ROLES, System, wait_for, wait_until_empty
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real]
 
@@ -15,10 +15,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.real]
 def _all_succeeded(system: System, jobs: set[str]) -> None:
     """Wait until the events say that each job's one execution succeeded, and check that it was dispatched once."""
 
-    def succeeded() -> set[str]:
-        return {event.head.job_id for event in system.events() if event.state == "SUCCEEDED"} & jobs
+    def missing() -> dict[str, list[str]]:
+        """Return what the events say of the jobs that did not succeed: the failure's whole story."""
+        told: dict[str, list[str]] = {job: [] for job in jobs}
+        for event in system.events():
+            told.get(event.head.job_id, []).append(event.state)
+        return {job: states for job, states in told.items() if "SUCCEEDED" not in states}
 
-    wait_for(f"all {len(jobs)} jobs to succeed", lambda: succeeded() == jobs)
+    wait_until_empty(f"all {len(jobs)} jobs to succeed", missing)
     dispatched = system.published()
     assert set(dispatched.values()) == {1}, "no execution is published twice"
     assert set(system.dispatches().values()) == {1}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tocsin.adapters.kafka.bounded_call import HUNG_AFTER_S, BoundedCaller, HungCall
@@ -47,6 +47,15 @@ Delivery = Callable[[KafkaError | None, Message], None]
 
 def _ignored(error: KafkaError | None, message: Message) -> None:
     """A delivery that nobody asks for."""
+
+
+def _read_from(consumer: Consumer, start: TopicPartition) -> None:
+    """Let a consumer read a partition from an offset on, whether it has the partition already or not."""
+    if start.partition in {held.partition for held in consumer.assignment()}:
+        consumer.seek(start)
+        consumer.resume([start])
+    else:
+        consumer.incremental_assign([start])
 
 
 class Sent:
@@ -144,14 +153,8 @@ class KafkaShardLog:
 
     def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
         for shard, (command, report) in starts.items():
-            partition = TopicPartition(self._names.commands, shard, command)
-            self._commands.seek(partition)
-            self._commands.resume([partition])
-            reports = TopicPartition(self._names.reports, shard, report)
-            if shard in {p.partition for p in self._reports.assignment()}:
-                self._reports.seek(reports)
-            else:
-                self._reports.incremental_assign([reports])
+            _read_from(self._commands, TopicPartition(self._names.commands, shard, command))
+            _read_from(self._reports, TopicPartition(self._names.reports, shard, report))
 
     def renew(self, transactional_id: str) -> None:
         # The former producer is only dropped: whatever it left open is fenced by the takeover that follows.
@@ -363,19 +366,17 @@ class KafkaShardLog:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.is_member = True
-        for partition in partitions:
-            # The start may have been trimmed; a fetch there, before the pause below, would be an error.
-            partition.offset = OFFSET_END
-        consumer.incremental_assign(partitions)
-        # Nothing is read before the takeover has said from where.
-        consumer.pause(partitions)
+        # Nothing is read before the takeover has said from where. Nor may a logical offset stand in until then: the
+        # client asks for its meaning in the background, and an answer that comes after a seek undoes that seek; what
+        # was appended in between would be lost without a word. An empty assignment tells the client that it is done.
+        consumer.incremental_assign([])
         self._news.assigned |= {partition.partition for partition in partitions}
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         shards = {partition.partition for partition in partitions}
         if shards:
             self._on_revoke(shards)
-            self._let_go(shards)
+        self._let_go(shards)
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         shards = {partition.partition for partition in partitions}
@@ -383,7 +384,7 @@ class KafkaShardLog:
         self._news.lost |= shards
 
     def _let_go(self, shards: set[int]) -> None:
+        """Read these shards no more. The client would unassign all of them by itself, were it not told which it has."""
         self._news.assigned -= shards
-        reports = [p for p in self._reports.assignment() if p.partition in shards]
-        if reports:
-            self._reports.incremental_unassign(reports)
+        for consumer in (self._commands, self._reports):
+            consumer.incremental_unassign([p for p in consumer.assignment() if p.partition in shards])
