@@ -45,6 +45,8 @@ class Jobs:
         self._of: defaultdict[int, list[Known]] = defaultdict(list)
         self._decided_by: dict[tuple[str, int], int] = {}
         """By job and shard: the offset of the last command that was decided about it."""
+        self._latest: dict[int, Micros] = {}
+        """By shard: the latest instant of any of its turns; an owner may be behind its predecessor's work."""
         self._fired_late: dict[str, tuple[Micros, bool]] = {}
         """By job: the instant of the last turn that fired it, and whether that was beyond its patience."""
 
@@ -238,7 +240,7 @@ class Jobs:
 
     def fired(self, head: AttemptHead, now: Micros, before: Place, active: bool) -> None:
         """An occurrence was dispatched."""
-        job = self._decide(head, head.scheduled_for, now, before)
+        job = self._decide(head, head.scheduled_for, before)
         if head.job_version != job.version:
             raise Violation(f"{head.execution_id} fired under version {head.job_version}, the job is at {job.version}")
         if active and job.definition.overlap is not Overlap.ALLOW:
@@ -255,7 +257,7 @@ class Jobs:
         if event.reason == "overlap":
             if not active or job.definition.overlap is Overlap.ALLOW:
                 raise Violation(f"{event.head.execution_id} was skipped for an overlap that there was not")
-            self._decide(event.head, first, now, before)
+            self._decide(event.head, first, before)
             self._note_late(job, first, now)
             return
         times = [first] if upto == first else [first, *times_of(job.plan, first, upto)]
@@ -265,7 +267,7 @@ class Jobs:
         if event.reason == "missed" and late != (now, True) and not (job.is_loose or set(times) <= job.late):
             raise Violation(f"{event.head.execution_id} counts as missed, though nothing was late")
         for at in times:
-            self._decide(event.head, at, now, before)
+            self._decide(event.head, at, before)
         job.stood_upto = now
 
     def _taken_back(self, event: ExecutionEvent, upto: Micros, now: Micros) -> None:
@@ -303,11 +305,11 @@ class Jobs:
             raise Violation(f"{execution_id} is of a job that is not there")
         return job
 
-    def _decide(self, head: AttemptHead, at: Micros, now: Micros, before: Place) -> Known:
+    def _decide(self, head: AttemptHead, at: Micros, before: Place) -> Known:
         job, text = self._of_execution(head.execution_id), f"{head.execution_id} at {at}"
         if job.state != "ACTIVE":
             raise Violation(f"{text} was decided, but the job is {job.state}")
-        if at > max(now, before.run_at):
+        if at > max(self._latest[job.shard], before.run_at):
             # A successor's clock may be behind the cursor that it found; what lies between is told with the rest.
             raise Violation(f"{text} was decided before its time")
         if at in job.decided:
@@ -326,11 +328,12 @@ class Jobs:
             job.is_loose = False
         return job
 
-    def held_back(self, shard: int, cursor: Place, parked: set[str]) -> None:
+    def begins(self, shard: int, at: Micros, cursor: Place, parked: set[str]) -> None:
         """A turn begins, which takes the cursor on: what it passes of jobs that wait is decided late, maybe here.
 
         A cursor goes on without a turn, too, so how far it was when a job's commands were decided is not told.
         """
+        self._latest[shard] = max(at, self._latest.get(shard, 0))
         for job in self._of[shard]:
             if job.state == "ACTIVE" and not job.is_one_off and (job.late or job.job_id in parked):
                 times = times_of(job.plan, job.done.run_at - 1, cursor.run_at)

@@ -98,7 +98,7 @@ class Oracle:
         if header.owner != shard.owner:
             self.takeovers += 1
         self._tell(turn, delta)
-        self.jobs.held_back(turn.shard, header.cursor, shard.parked(shard.commands_offset))
+        self.jobs.begins(turn.shard, delta.at, header.cursor, shard.parked(shard.commands_offset))
         self._look_at_commands(shard, turn.shard)
         triggered = self._answers(shard, turn, delta, before)
         expected = self.ends.apply_reports(turn.shard, shard.reports_offset, header.reports_offset, delta.at)

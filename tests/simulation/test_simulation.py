@@ -22,6 +22,7 @@ FOUND = {
     3352: "reports of a lease that its owner had given up, which no event says",
     3490: "a job that waits for the end of its parking",
     3614: "a process that slept, and its beats that were never sent",
+    9256: "a backlog that one owner began, run by another whose clock is behind",
     8302: "what was marked in a lost partition, and took a worker's room for ever",
     5257: "an edit of a paused job to a time at which it has run",
 }
