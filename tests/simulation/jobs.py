@@ -98,8 +98,7 @@ class Jobs:
         ended = state in ("FINISHED", "DELETED")
         if job.state not in ("ACTIVE", "FINISHED") or comes is not None or job.late or (ended and busy):
             raise Violation(f"{text} was carried out, though {comes} is to come or something runs: {job}")
-        job.state = state
-        job.version = ids.version_of(EPOCH, asked.offset)
+        job.become(ids.version_of(EPOCH, asked.offset), state)
 
     def _carry_out(
         self, asked: Asked, job_id: str, cursors: Cursors, outcome: CommandOutcome, ends: Ends
@@ -121,7 +120,7 @@ class Jobs:
             return detail
         if command.kind == "delete":
             fired = job.is_one_off and job.once is None
-            job.state, job.version = "DELETED", version
+            job.become(version, "DELETED")
             cancelled, running = ends.deleted(f"{job_id}.{job.created_version}")
             if not fired:
                 return OutcomeDetail.PREVENTED
@@ -131,11 +130,11 @@ class Jobs:
                 raise Refusal(OutcomeDetail.FINISHED)
             if job.state == "PAUSED":
                 return OutcomeDetail.UNCHANGED
-            job.state, job.version = "PAUSED", version
+            job.become(version, "PAUSED")
             return OutcomeDetail.PAUSED
         if job.state != "PAUSED":
             return OutcomeDetail.UNCHANGED
-        job.state, job.version = "ACTIVE", version
+        job.become(version, "ACTIVE")
         if job.is_one_off:
             job.is_late = job.once is not None and job.place(job.once) <= cursors.after
         else:
@@ -220,9 +219,8 @@ class Jobs:
             self._set_once(job, at, cursors)
         elif not one_off:
             job.once = None
-        job.version = version
-        job.state = "ACTIVE" if job.state == "FINISHED" else job.state
         job.define(definition)
+        job.become(version, "ACTIVE" if job.state == "FINISHED" else job.state)
         if not one_off and not same:
             job.owe_from(asked.at, cursors)
         return OutcomeDetail.UPDATED
@@ -278,12 +276,11 @@ class Jobs:
             return
         if event.reason == SkipReason.PAUSED:
             now += CLOCKS_APART  # a resume's time is the broker's
+        plan = job.plans.get(event.head.job_version)
+        if plan is None:
+            raise Violation(f"{event.head.execution_id} is told of version {event.head.job_version}, which never was")
         self._take_back(job, event.head.scheduled_for, now)
-        if event.head.job_version != job.version:
-            # The schedule of that version is not known any more; what the present one shares with it may be told here.
-            job.maybe |= set(times_of(job.plan, event.head.scheduled_for, upto))
-            return
-        for at in times_of(job.plan, event.head.scheduled_for, upto):
+        for at in times_of(plan, event.head.scheduled_for, upto):
             self._take_back(job, at, now)
 
     def _take_back(self, job: Known, at: Micros, now: Micros) -> None:
@@ -367,9 +364,13 @@ class Jobs:
             job.done = max(job.done, cursor)
             job.maybe = {at for at in job.maybe if job.place(at) > cursor}
 
-    def undecided(self) -> list[str]:
-        """Return what was late when it was asked for, and is not decided."""
-        active = [job for job in self.known.values() if job.state == "ACTIVE"]
+    def undecided(self, *, held: bool = False) -> list[str]:
+        """Return what was late when it was asked for, and is not decided.
+
+        Args:
+            held: leave out what a backlog may still have.
+        """
+        active = [job for job in self.known.values() if job.state == "ACTIVE" and not (held and _catches_up(job))]
         late = [f"{job.job_id} at {job.once}" for job in active if job.once is not None and job.is_late]
         return late + [f"{job.job_id} at {sorted(job.late)}" for job in active if job.late]
 

@@ -83,6 +83,7 @@ class Known:
         maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
         decided: nominal times that fired or were skipped, over all versions.
         stood_upto: a late run stood for all up to here, so a change may begin only after it.
+        plans: of each version, while it was or is the present one.
         is_loose: some of ``maybe`` may have been held back, as further commands are parked, and be decided later.
     """
 
@@ -104,6 +105,15 @@ class Known:
     decided: set[Micros] = field(default_factory=set)
     is_loose: bool = False
     stood_upto: Micros = 0
+    plans: dict[int, FiringPlan] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plans[self.version] = self.plan
+
+    def become(self, version: int, state: str) -> None:
+        """Go on under the version that a command has made; its definition is there already."""
+        self.version, self.state = version, state
+        self.plans[version] = self.plan
 
     @property
     def is_one_off(self) -> bool:

@@ -22,6 +22,7 @@ def come_to_rest(world: World) -> None:
     world.calm()
     world.rest(60, 2 * SECOND)
     _everything_moves(world)
+    _nothing_is_held(world)
     _index_is_right(world)
     _stop_what_recurs(world)
     world.rest(10, 2 * SECOND)
@@ -60,6 +61,12 @@ def _everything_moves(world: World) -> None:
         left = [asked for waiting in shard.asked.values() for asked in waiting]
         if left:
             raise Violation(f"shard {number}: commands without an answer: {left}")
+
+
+def _nothing_is_held(world: World) -> None:
+    held = world.oracle.jobs.undecided(held=True)
+    if held:
+        raise Violation(f"held back for ever: {held}")
 
 
 def _all_is_decided(world: World) -> None:
