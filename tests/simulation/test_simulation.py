@@ -20,10 +20,8 @@ OWN_COMMANDS = "a job that was due and waited for a parked command of its owner'
 FOUND = {
     220: OWN_COMMANDS,
     417: OWN_COMMANDS,
-    721: OWN_COMMANDS,
     1613: OWN_COMMANDS,
     2524: OWN_COMMANDS,
-    1766: "an edit to a time that a late run had stood for",
     2497: "what passes while an entry is held, by a cursor that went on without a turn",
     3352: "reports of a lease that its owner had given up, which no event says",
     3490: "a job that waits for the end of its parking",
