@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tests.simulation import zones
 from tests.simulation.world import World
 from tocsin.domain import ids
 from tocsin.domain.commands import Command
@@ -97,6 +98,17 @@ def create(world: World) -> None:
     if chance.random() < 0.05:
         shard = chance.randrange(world.shards)
     _send(world, Command("create", _command_id(world), job_id, None, 0, body), shard)
+
+
+def create_zoned(world: World) -> None:
+    """Create a job by the clock of the zone of which there are other data."""
+    made = world.broker.now // 1000
+    job_id = ids.made_job_id(f"{made:012x}{world.commands_sent:020x}")
+    world.jobs.append(job_id)
+    schedule: dict[str, Any] = {"cron": world.chance.choice(zones.CRONS), "timezone": zones.ZONE}
+    target = {"type": "http", "url": "https://example.test/zoned", "timeout_s": 10}
+    body = {"schedule": schedule, "target": target, **world.chance.choice(POLICIES)}
+    _send(world, Command("create", _command_id(world), job_id, None, 0, body))
 
 
 def change(world: World) -> None:

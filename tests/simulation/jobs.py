@@ -6,6 +6,7 @@ own oracle elsewhere.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from tests.simulation.known_job import (
     Refusal,
     times_of,
 )
+from tests.simulation.zones import Change
 from tocsin.domain import ids
 from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.commands import CommandOutcome, OutcomeDetail
@@ -34,6 +36,7 @@ from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import Overlap
 from tocsin.domain.schedules import Delay, RunAt, one_off_at
+from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.sharding import shard_of
 
 
@@ -43,6 +46,10 @@ class Jobs:
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
         self._of: defaultdict[int, list[Known]] = defaultdict(list)
+        self._zones: defaultdict[int, list[Change]] = defaultdict(list)
+        """By shard: by which zone data it goes."""
+        self._have_moved: set[int] = set()
+        """Shards whose last turn told the end of moving."""
         self._decided_by: dict[tuple[str, int], int] = {}
         """By job and shard: the offset of the last command that was decided about it."""
         self._latest: dict[int, Micros] = {}
@@ -57,6 +64,25 @@ class Jobs:
     def version_of(self, job_id: str) -> int:
         known = self.known.get(ids.full_job_id(ids.DEFAULT_TENANT, job_id) or "")
         return 7 if known is None else known.version
+
+    # Zone data
+
+    def zone_data(self, shard: int, work: list[WorkItem], cursor: Place) -> None:
+        """Take in what a turn says of a shard's zone data; ``cursor``: before it."""
+        if shard in self._have_moved:
+            # All that was not late by then has moved.
+            self._have_moved.discard(shard)
+            for job in self._of[shard]:
+                job.moving = {row: at for row, at in job.moving.items() if job.is_overdue(row, cursor)}
+        for item in work:
+            if item.kind == "zone_era":
+                tables = next(one for one in work if one.kind == "zone_tables")
+                change = Change(json.loads(item.data)["at"], json.loads(tables.data)["release"])
+                self._zones[shard].append(change)
+                for job in self._of[shard]:
+                    job.change_zone_data(change.at)
+            elif item.kind == "move_filed" and json.loads(item.data)["done"]:
+                self._have_moved.add(shard)
 
     # Commands
 
@@ -91,6 +117,12 @@ class Jobs:
         """An owner has changed a job by a command of its own: it may, where nothing is to come and nothing runs."""
         job = self.known.get(asked.job_id)
         text = f"{asked.command_id} {asked.command.kind} {asked.job_id}"
+        if job is not None and asked.command.kind == "move":
+            if asked.command.if_version != job.version or state != "ACTIVE" or not job.moving:
+                raise Violation(f"{text} was carried out on {job}")
+            job.become(ids.version_of(EPOCH, asked.offset), state)
+            job.moving = {}
+            return
         if job is None or asked.command.if_version != job.version or asked.command.kind == "suspend":
             raise Violation(f"{text} was carried out on {job}")
         comes = job.once if job.is_one_off else job.plan.next_after(job.done.run_at - 1)
@@ -171,6 +203,8 @@ class Jobs:
         version = ids.version_of(EPOCH, asked.offset)
         plan = plan_of(plan_text(definition, job_id, asked.at))
         job = Known(job_id, asked.shard, version, version, asked.at, "ACTIVE", definition, body, plan)
+        job.go_by(self._zones[asked.shard])
+        plan = job.plan
         if job.is_one_off:
             self._set_once(job, one_off_at(definition.schedule, asked.at, job_id), cursors)  # type: ignore[arg-type]
         else:
@@ -219,6 +253,10 @@ class Jobs:
             self._set_once(job, at, cursors)
         elif not one_off:
             job.once = None
+        if same:
+            # A row that is late already stays, and nobody knows any more what else it stands for.
+            job.decided |= {at for at in job.late if job.stands_behind(at) and job.is_owed(max(job.moving))}
+            job.late -= job.decided
         job.define(definition)
         job.become(version, "ACTIVE" if job.state == "FINISHED" else job.state)
         if not one_off and not same:
@@ -258,15 +296,29 @@ class Jobs:
             self._decide(event.head, first, before)
             self._note_late(job, first, now)
             return
+        if event.reason == "moved":
+            self._gives_way(job, first, max(now, before.run_at))
+            return
         times = [first] if upto == first else [first, *times_of(job.plan, first, upto)]
         if event.skipped_count not in (None, len(times)):
             raise Violation(f"{event.head.execution_id}: {event.skipped_count} skipped, should be {len(times)}")
         late = self._fired_late.get(job.job_id)
-        if event.reason == "missed" and late != (now, True) and not (job.is_loose or set(times) <= job.late):
+        if (
+            event.reason == "missed"
+            and late != (now, True)
+            and not (job.is_loose or job.moving or set(times) <= job.late)
+        ):
             raise Violation(f"{event.head.execution_id} counts as missed, though nothing was late")
         for at in times:
             self._decide(event.head, at, before)
         job.stood_upto = now
+
+    def _gives_way(self, job: Known, row: Micros, now: Micros) -> None:
+        """A row of former zone data was passed over for a time to come."""
+        later = job.moved(job.moving[row]) if row in job.moving else None
+        if later is None or later <= row or row > now or row in job.decided:
+            raise Violation(f"{job.job_id} at {row} gave way to {later}, it is {now}: {job}")
+        job.decided.add(row)
 
     def _taken_back(self, event: ExecutionEvent, upto: Micros, now: Micros) -> None:
         """A command kept occurrences from running; which of them, depends on the cursor that it met."""
@@ -315,7 +367,12 @@ class Jobs:
             if job.once != at:
                 raise Violation(f"{text} was decided, but due is {job.once}")
             job.once = None
-        elif job.plan.next_after(at - 1) != at or job.place(at) <= job.base:
+        elif at in job.moving and not job.is_owed(at) and job.is_overdue(at, Place.before(self._latest[job.shard] + 1)):
+            first = job.moved(job.moving[at])
+            assert first is not None
+            job.decided.add(first)
+            job.late.discard(first)
+        elif not job.is_owed(at) or job.place(at) <= job.base:
             raise Violation(f"{text} was decided, but is not owed: {job}")
         elif job.place(at) <= before and at not in job.late | job.maybe and not (job.is_loose or _catches_up(job)):
             raise Violation(f"{text} was decided behind the cursor {before}")
@@ -355,7 +412,7 @@ class Jobs:
                 job.is_loose = True
             while at is not None and job.place(at) <= cursor:
                 if job.place(at) > job.done and at not in job.decided | job.late | job.maybe:
-                    if job.job_id in parked or job.late or job.is_loose or _catches_up(job):
+                    if job.job_id in parked or job.late or job.is_loose or _catches_up(job) or job.stands_behind(at):
                         job.late.add(at)
                         at = job.plan.next_after(at)
                         continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tests.simulation.zones import Change, zoned
 from tocsin.domain import ids
 from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.commands import Command, OutcomeDetail
@@ -83,6 +84,8 @@ class Known:
         maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
         decided: nominal times that fired or were skipped, over all versions.
         stood_upto: a late run stood for all up to here, so a change may begin only after it.
+        zones: by which zone data its shard goes.
+        moving: nominal times that it may be filed under by former zone data, and from when on those do not count.
         plans: of each version, while it was or is the present one.
         is_loose: some of ``maybe`` may have been held back, as further commands are parked, and be decided later.
     """
@@ -105,6 +108,8 @@ class Known:
     decided: set[Micros] = field(default_factory=set)
     is_loose: bool = False
     stood_upto: Micros = 0
+    zones: list[Change] = field(default_factory=list)
+    moving: dict[Micros, Micros] = field(default_factory=dict)
     plans: dict[int, FiringPlan] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,12 +129,42 @@ class Known:
 
     def define(self, definition: JobDefinition) -> None:
         self.definition = definition
-        self.plan = plan_of(plan_text(definition, self.job_id, self.created_at))
+        self.plan = zoned(plan_of(plan_text(definition, self.job_id, self.created_at)), self.zones)
+
+    def go_by(self, zones: list[Change]) -> None:
+        """Read all plans by zone data."""
+        self.zones = zones
+        self.plan = zoned(self.plan, zones)
+        self.plans = {version: zoned(plan, zones) for version, plan in self.plans.items()}
+
+    def change_zone_data(self, at: Micros) -> None:
+        """Go by the last of its shard's zone data from an instant on; where a row was filed under the former, it may
+        still be."""
+        row = self.plan.next_after(at - 1)
+        self.go_by(self.zones)
+        if row is not None and row != self.moved(at) and not self.is_one_off:
+            self.moving[row] = at
+
+    def moved(self, at: Micros) -> Micros | None:
+        return self.plan.next_after(at - 1)
+
+    def is_owed(self, at: Micros) -> bool:
+        return self.plan.next_after(at - 1) == at
+
+    def is_overdue(self, row: Micros, cursor: Place) -> bool:
+        """Tell whether what a row of former zone data stands for was due before, and is not decided."""
+        first = self.moved(self.moving[row])
+        return first is not None and first < row and self.place(first) <= cursor and first not in self.decided
+
+    def stands_behind(self, at: Micros) -> bool:
+        """Tell whether an occurrence may wait for a row of former zone data."""
+        firsts = ((self.moved(since), row) for row, since in self.moving.items())
+        return any(first is not None and first <= at < row for first, row in firsts)
 
     def owe_from(self, at: Micros, cursors: Cursors) -> None:
         """Owe what is past the cursor and after the command at hand."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))
-        self.late, self.is_loose = set(), False
+        self.late, self.is_loose, self.moving = set(), False, {}
         self.maybe = set(times_of(self.plan, self.base.run_at - 1, max(cursors.after.run_at, self.stood_upto)))
 
     def next_owed(self, cursor: Place) -> Micros | None:
@@ -138,6 +173,9 @@ class Known:
             return None
         if self.is_one_off:
             return self.once
+        late = [row for row in self.moving if self.place(row) > cursor and self.is_overdue(row, cursor)]
+        if late:
+            return late[0]
         at = self.plan.next_after(max(self.base.run_at - 1, cursor.run_at - 1))
         while at is not None and (self.place(at) <= max(cursor, self.base) or at in self.decided):
             at = self.plan.next_after(at)

@@ -34,6 +34,7 @@ ENGINE_LIMITS = EngineLimits(
     outlived_after_s=OUTLIVED / SECOND,
     outlived_look_s=20.0,
     ring=32,
+    zone_change_after_s=2.0,
     passed=PassedLimits(kept_s=20.0),
 )
 WORKER_LIMITS = WorkerLimits(

@@ -119,6 +119,8 @@ class Oracle:
         header = deltas[-1].header
         if header.commands_offset < shard.commands_offset or header.reports_offset < shard.reports_offset:
             raise Violation(f"shard {turn.shard}: its applied offsets went back")
+        work = [item for delta in deltas for item in delta.work]
+        self.jobs.zone_data(turn.shard, work, shard.cursor or header.cursor)
         return replace(deltas[-1], changed=tuple(one for delta in deltas for one in delta.changed))
 
     def _tell(self, turn: ShardTurn, delta: StateDelta) -> None:
@@ -141,7 +143,7 @@ class Oracle:
                 command = Command("unknown")
             command_id = command.command_id or derived
             asked = Asked(number, record.offset, record.timestamp, command_id, command)
-            if command_id.startswith(OWN) and command.kind in ("finish", "remove", "suspend"):
+            if command_id.startswith(OWN) and command.kind in ("finish", "remove", "suspend", "move"):
                 shard.own[record.offset] = asked
             else:
                 shard.asked[command_id].append(asked)

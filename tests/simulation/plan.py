@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.simulation import commands
+from tests.simulation import commands, zones
 from tests.simulation.world import World
 from tocsin.domain.instants import SECOND, Micros, parse_rfc3339
 from tocsin.ports.shard_log import COMMANDS, REPORTS
@@ -38,7 +38,7 @@ class Action(NamedTuple):
     seed: int
 
     def carry_out(self, world: World) -> None:
-        KINDS[self.kind][1](world)
+        (ZONED.get(self.kind) or KINDS[self.kind][1])(world)
 
 
 class Plan(NamedTuple):
@@ -58,7 +58,17 @@ def plan_of(seed: int) -> Plan:
     weights = [KINDS[name][0] * (chance.choice((0.0, 0.5, 1.0, 2.0, 4.0)) if name in FAULTS else 1.0) for name in names]
     kinds = chance.choices(names, weights, k=ACTIONS)
     settled = ["pass", "pass", "create", "create"]
-    return Plan(seed, start_at, tuple(Action(kind, chance.getrandbits(32)) for kind in [*settled, *kinds]))
+    actions = [Action(kind, chance.getrandbits(32)) for kind in [*settled, *kinds]]
+    if seed % 4 == 3:
+        _add_zone_data(seed, actions)
+    return Plan(seed, start_at, tuple(actions))
+
+
+def _add_zone_data(seed: int, actions: list[Action]) -> None:
+    """Let zone data change in a run, and have jobs that these concern."""
+    chance = Random(f"zone data {seed}")
+    for kind in ["zoned"] * chance.randrange(3, 9) + ["zone data"] * chance.choice((1, 1, 2, 3)):
+        actions.insert(chance.randrange(2, len(actions)), Action(kind, chance.getrandbits(32)))
 
 
 # Time
@@ -238,6 +248,21 @@ def _shuffle(world: World) -> None:
         node.fuse = (world.chance.randrange(3, 20), "kill", 0)
 
 
+def _zone_data(world: World) -> None:
+    """All owners are replaced by such as have another release of the zone data."""
+    owners = [node for node in world.nodes if node.role == "trigger"]
+    if any(node.busy for node in owners):
+        return
+    release = world.chance.choice([name for name in zones.CLOCKS if name != zones.present()])
+    world.tell(f"owners have the zone data {release} from now on")
+    for node in owners:
+        world.kill(node)
+    zones.install(release)
+    for node in owners:
+        if world.chance.random() < 0.7:
+            world.restart(node)
+
+
 Deed = Callable[[World], None]
 
 KINDS: Final[dict[str, tuple[float, Deed]]] = {
@@ -270,5 +295,8 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
     "store": (4, _store),
     "reports": (2, _reports),
 }
+
+ZONED: Final[dict[str, Deed]] = {"zoned": commands.create_zoned, "zone data": _zone_data}
+"""Only in some runs."""
 
 FAULTS: Final = frozenset(KINDS) - {"pass", "create", "change", "start"}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import structlog
 
+from tests.simulation import zones
 from tests.simulation.mutants import mutation
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.rest import come_to_rest
@@ -46,6 +47,7 @@ def silence() -> Iterator[None]:
 
 def run(plan: Plan, *, story: list[str] | None = None) -> Result:
     """Carry a plan out and check everything."""
+    zones.install(zones.BASE)
     world = World(plan.seed, plan.start_at, keep_story=story is not None)
     fault, where = None, ""
     try:

@@ -166,7 +166,8 @@ class Filing:
         cursor = self._state.cursor
         if present is None or not self._zones.changing or present.place <= cursor or job.waits_for_timer:
             return present
-        moved = self._zones.moved(self.text(job), job.job_id, present.scheduled_for, present.version)
+        filed = present == job.entry
+        moved = self._zones.moved(self.text(job), job.job_id, present.scheduled_for, present.version, by_version=filed)
         if moved is None or moved.at is None or Place(moved.at, job.job_id, moved.at) <= cursor:
             return present
         return present._replace(run_at=moved.at, scheduled_for=moved.at)
@@ -175,7 +176,7 @@ class Filing:
         """Return the first occurrence that a pause holds back, by the zone data that count now."""
         if job.pending is None or not self._zones.changing:
             return job.pending
-        moved = self._zones.moved(self.text(job), job.job_id, job.pending, job.version)
+        moved = self._zones.moved(self.text(job), job.job_id, job.pending, job.version, by_version=True)
         return job.pending if moved is None else moved.at
 
     def held_key(self, job: Job) -> EntryKey | None:

@@ -49,14 +49,20 @@ class Era:
     Attributes:
         cursor: all at or before it was decided by the old data.
         at: from here on the new data count, µs, a whole second; None until the owner has fixed it.
-        version: all versions of jobs below it were made by owners that did not know of the change.
+        version: all versions of jobs below it were made by owners that did not know of the change,
+        parked: but for those of commands that were parked then.
         old: zones that are otherwise in the new data, as they were.
     """
 
     cursor: Place
     at: Micros | None
     version: int
+    parked: frozenset[int]
     old: Mapping[str, ZoneTable]
+
+    def is_known_to(self, version: int) -> bool:
+        """Tell whether the owner knew of the change that made a version of a job."""
+        return version >= self.version or version in self.parked
 
 
 class Moved(NamedTuple):
@@ -77,7 +83,7 @@ class ZoneRules:
         """The release by which the state's rows are filed; None where nobody ever wrote it down."""
         if kept is not None and self.former != TZDATA_VERSION:
             old = differing(json.loads(kept.data)["tables"], max(0, state.cursor.run_at - SHIFT_MAX) // DAY * 86_400)
-            self._eras.append(Era(state.cursor, None, 0, old))
+            self._eras.append(Era(state.cursor, None, 0, frozenset(), old))
 
     def begin(self, step: Step, after: Micros) -> bool:
         """Write down the data of this process where the state has others, or none; tell whether any zone changes.
@@ -98,14 +104,22 @@ class ZoneRules:
             return False
         # Past all that any former owner's ``now`` has chosen, and on a whole minute, for people to read.
         at = (minute_of(max(step.now, self._state.cursor.run_at) + after) + 1) * MINUTE
-        first_open = min((self._state.commands_offset, *self._state.parked))
-        era = Era(pending.cursor, at, ids.version_of(self._state.epoch, first_open), pending.old)
+        epoch, parked = self._state.epoch, list(self._state.parked)
+        version = ids.version_of(epoch, self._state.commands_offset)
+        versions = frozenset(ids.version_of(epoch, offset) for offset in parked)
+        era = Era(pending.cursor, at, version, versions, pending.old)
         self._eras.append(era)
         self._plans.clear()
         for item in [item for item in self._state.work.values() if item.kind == ERA][: 1 - ERAS_MAX]:
             self._drop(step, item)
             self._eras.pop(0)
-        data = {"at": at, "cursor": era.cursor, "version": era.version, "old": write_tables(era.old)}
+        data = {
+            "at": at,
+            "cursor": era.cursor,
+            "version": version,
+            "parked": sorted(versions),
+            "old": write_tables(era.old),
+        }
         self._keep(step, WorkItem(f"{ERA}.{step.number}", ERA, None, json.dumps(data)))
         return True
 
@@ -150,7 +164,9 @@ class ZoneRules:
         known = next((n for n, era in enumerate(self._eras) if place <= era.cursor), len(self._eras))
         return _first_past(self._plan(text, known), at, job_id, cursor)
 
-    def moved(self, text: str, job_id: str, scheduled_for: Micros, version: int) -> Moved | None:
+    def moved(
+        self, text: str, job_id: str, scheduled_for: Micros, version: int, *, by_version: bool = False
+    ) -> Moved | None:
         """Return where an undecided occurrence belongs by the data that count now; None where it stays as it is.
 
         Args:
@@ -158,12 +174,14 @@ class ZoneRules:
             job_id: its job.
             scheduled_for: its nominal time, by whatever data it was filed.
             version: of the job, by which it was filed.
+            by_version: the very command of that version chose it; otherwise it may have followed another.
         """
         if not self.concerns(text):
             return None
         plan, eras = self.plan(text), self._eras_of(text, scheduled_for)
         for n, at in eras:
-            if version < self._eras[n].version and self._was_next(text, n, job_id, scheduled_for):
+            known = self._eras[n].is_known_to(version)
+            if not known and (by_version or self._was_next(text, n, job_id, scheduled_for)):
                 # What the schedule has between the change and this, nobody has looked at.
                 first = plan.next_after(at - 1)
                 return None if first == scheduled_for else Moved(first)
@@ -198,10 +216,11 @@ class ZoneRules:
 
     def _was_next(self, text: str, n: int, job_id: str, scheduled_for: Micros) -> bool:
         """Tell whether an occurrence was the next one, by the data of then, as a change came."""
-        cursor, name = self._eras[n].cursor, self._state.named.get(job_id)
-        if name is not None and Place(name.after, job_id, name.after) <= cursor:
-            return name.scheduled_for == scheduled_for
-        return _first_past(self._plan(text, n), 0, job_id, cursor) == scheduled_for
+        era, name = self._eras[n], self._state.named.get(job_id)
+        if name is not None:
+            # No former owner's clock had come to the change, so what was chosen later, was so by the new data.
+            return name.scheduled_for == scheduled_for and era.at is not None and name.chosen_at < era.at
+        return _first_past(self._plan(text, n), 0, job_id, era.cursor) == scheduled_for
 
     def _plan(self, text: str, eras: int) -> FiringPlan:
         """Return what a text means to an owner that knows so many of the changes."""
@@ -253,7 +272,7 @@ class ZoneRules:
 
 def _era_of(item: WorkItem) -> Era:
     data = json.loads(item.data)
-    return Era(Place(*data["cursor"]), data["at"], data["version"], read_tables(data["old"]))
+    return Era(Place(*data["cursor"]), data["at"], data["version"], frozenset(data["parked"]), read_tables(data["old"]))
 
 
 def _first_past(plan: FiringPlan, after: Micros, job_id: str, cursor: Place) -> Micros | None:
