@@ -6,6 +6,6 @@ out from the commands alone what should have been.
 
 Here: ``broker`` and ``groups`` (the log), ``store``, ``clocks``, the ports on them (``trigger_ports``,
 ``worker_ports``), ``nodes`` and ``world`` (processes that turn, stop, freeze and die), ``plan`` (what happens, from the
-seed), ``oracle``, ``ends`` and ``rest`` (what must hold), ``story`` (a replay), ``minimise``, ``mutants``, and
-``runner`` (many seeds; the command line).
+seed), ``zones`` (other zone data), ``oracle``, ``ends`` and ``rest`` (what must hold), ``story`` (a replay),
+``minimise``, ``mutants``, and ``runner`` (many seeds; the command line).
 """

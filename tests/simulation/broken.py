@@ -9,6 +9,7 @@ from typing import Any
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.shard_records import Phase
+from tocsin.engine import zone_rules
 from tocsin.engine.job_rows import JobRows, KnownRow
 from tocsin.ports.dispatch_log import CommitOutcome
 from tocsin.ports.schedule_store import StoreWrites
@@ -124,6 +125,12 @@ def forget_all_voids(real: Any) -> Any:
         self.voids.clear()
 
     return forget_passed
+
+
+def following_by_present_data(self: Any, text: str, job_id: str, scheduled_for: int, place: Any) -> int | None:
+    if place > self._state.cursor:
+        return scheduled_for
+    return zone_rules._first_past(self.plan(text), scheduled_for, job_id, self._state.cursor)
 
 
 def row_taken_for_missing(self: Any, job_id: str) -> KnownRow:

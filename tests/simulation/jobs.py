@@ -6,7 +6,6 @@ own oracle elsewhere.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import replace
 from typing import Any
@@ -24,7 +23,7 @@ from tests.simulation.known_job import (
     Refusal,
     times_of,
 )
-from tests.simulation.zones import Change
+from tests.simulation.zoned_jobs import ZoneChanges, edit_late, give_way, move
 from tocsin.domain import ids
 from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.commands import CommandOutcome, OutcomeDetail
@@ -36,7 +35,6 @@ from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import Overlap
 from tocsin.domain.schedules import Delay, RunAt, one_off_at
-from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.sharding import shard_of
 
 
@@ -46,10 +44,7 @@ class Jobs:
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
         self._of: defaultdict[int, list[Known]] = defaultdict(list)
-        self._zones: defaultdict[int, list[Change]] = defaultdict(list)
-        """By shard: by which zone data it goes."""
-        self._have_moved: set[int] = set()
-        """Shards whose last turn told the end of moving."""
+        self.zones = ZoneChanges(self._of)
         self._decided_by: dict[tuple[str, int], int] = {}
         """By job and shard: the offset of the last command that was decided about it."""
         self._latest: dict[int, Micros] = {}
@@ -64,25 +59,6 @@ class Jobs:
     def version_of(self, job_id: str) -> int:
         known = self.known.get(ids.full_job_id(ids.DEFAULT_TENANT, job_id) or "")
         return 7 if known is None else known.version
-
-    # Zone data
-
-    def zone_data(self, shard: int, work: list[WorkItem], cursor: Place) -> None:
-        """Take in what a turn says of a shard's zone data; ``cursor``: before it."""
-        if shard in self._have_moved:
-            # All that was not late by then has moved.
-            self._have_moved.discard(shard)
-            for job in self._of[shard]:
-                job.moving = {row: at for row, at in job.moving.items() if job.is_overdue(row, cursor)}
-        for item in work:
-            if item.kind == "zone_era":
-                tables = next(one for one in work if one.kind == "zone_tables")
-                change = Change(json.loads(item.data)["at"], json.loads(tables.data)["release"])
-                self._zones[shard].append(change)
-                for job in self._of[shard]:
-                    job.change_zone_data(change.at)
-            elif item.kind == "move_filed" and json.loads(item.data)["done"]:
-                self._have_moved.add(shard)
 
     # Commands
 
@@ -118,10 +94,7 @@ class Jobs:
         job = self.known.get(asked.job_id)
         text = f"{asked.command_id} {asked.command.kind} {asked.job_id}"
         if job is not None and asked.command.kind == "move":
-            if asked.command.if_version != job.version or state != "ACTIVE" or not job.moving:
-                raise Violation(f"{text} was carried out on {job}")
-            job.become(ids.version_of(EPOCH, asked.offset), state)
-            job.moving = {}
+            move(job, asked, state)
             return
         if job is None or asked.command.if_version != job.version or asked.command.kind == "suspend":
             raise Violation(f"{text} was carried out on {job}")
@@ -203,14 +176,13 @@ class Jobs:
         version = ids.version_of(EPOCH, asked.offset)
         plan = plan_of(plan_text(definition, job_id, asked.at))
         job = Known(job_id, asked.shard, version, version, asked.at, "ACTIVE", definition, body, plan)
-        job.go_by(self._zones[asked.shard])
-        plan = job.plan
+        job.go_by(self.zones.of[asked.shard])
         if job.is_one_off:
             self._set_once(job, one_off_at(definition.schedule, asked.at, job_id), cursors)  # type: ignore[arg-type]
         else:
             job.base = job.done = Place.before(asked.at + 1)
             # If the first one is late, those up to the cursor are decided with it, whenever that is.
-            job.late = set(times_of(plan, asked.at, cursors.after.run_at))
+            job.late = set(times_of(job.plan, asked.at, cursors.after.run_at))
         if former is not None:
             self._of[asked.shard].remove(former)
             job.stood_upto = former.stood_upto
@@ -254,9 +226,7 @@ class Jobs:
         elif not one_off:
             job.once = None
         if same:
-            # A row that is late already stays, and nobody knows any more what else it stands for.
-            job.decided |= {at for at in job.late if job.stands_behind(at) and job.is_owed(max(job.moving))}
-            job.late -= job.decided
+            edit_late(job)
         job.define(definition)
         job.become(version, "ACTIVE" if job.state == "FINISHED" else job.state)
         if not one_off and not same:
@@ -297,7 +267,7 @@ class Jobs:
             self._note_late(job, first, now)
             return
         if event.reason == "moved":
-            self._gives_way(job, first, max(now, before.run_at))
+            give_way(job, first, max(now, before.run_at))
             return
         times = [first] if upto == first else [first, *times_of(job.plan, first, upto)]
         if event.skipped_count not in (None, len(times)):
@@ -312,13 +282,6 @@ class Jobs:
         for at in times:
             self._decide(event.head, at, before)
         job.stood_upto = now
-
-    def _gives_way(self, job: Known, row: Micros, now: Micros) -> None:
-        """A row of former zone data was passed over for a time to come."""
-        later = job.moved(job.moving[row]) if row in job.moving else None
-        if later is None or later <= row or row > now or row in job.decided:
-            raise Violation(f"{job.job_id} at {row} gave way to {later}, it is {now}: {job}")
-        job.decided.add(row)
 
     def _taken_back(self, event: ExecutionEvent, upto: Micros, now: Micros) -> None:
         """A command kept occurrences from running; which of them, depends on the cursor that it met."""

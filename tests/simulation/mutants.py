@@ -24,6 +24,7 @@ from tests.simulation.broken import (
     derive_ignoring_names,
     drop_unsent,
     fire_past_parked,
+    following_by_present_data,
     forget_all_voids,
     highest_seen,
     insert_over_delete,
@@ -72,6 +73,8 @@ from tocsin.engine.shard_engine import ShardEngine
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.successors import Successors
 from tocsin.engine.timers import Timers
+from tocsin.engine.zone_change import ZoneChange
+from tocsin.engine.zone_rules import ZoneRules
 from tocsin.roles.trigger.loop import TriggerLoop
 from tocsin.roles.worker.attempts import Attempts
 from tocsin.roles.worker.cancels import Cancels
@@ -109,6 +112,9 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     ],
     "T11 no voids": lambda: [(Filing, "_shadow", nothing)],
     "T11 voids are forgotten soon": lambda: [wrapped(ShardState, "forget_passed", forget_all_voids)],
+    "T11 nothing moves to other zone data": lambda: [(ZoneChange, "_look", lambda *_: 0)],
+    "T11 a row of former zone data does not give way": lambda: [(ZoneRules, "is_too_early", lambda *_: False)],
+    "T11 a row of former zone data is not found": lambda: [(ZoneRules, "following", following_by_present_data)],
     "T12 what is committed for a minute that is being read stays out": lambda: [
         (Outbox, "unacknowledged_inserts", lambda self, minute: iter(())),
         (Horizon, "has_begun", lambda self, minute: minute * MINUTE + MINUTE <= self.loaded_upto),

@@ -120,7 +120,7 @@ class Oracle:
         if header.commands_offset < shard.commands_offset or header.reports_offset < shard.reports_offset:
             raise Violation(f"shard {turn.shard}: its applied offsets went back")
         work = [item for delta in deltas for item in delta.work]
-        self.jobs.zone_data(turn.shard, work, shard.cursor or header.cursor)
+        self.jobs.zones.take(turn.shard, work, shard.cursor or header.cursor)
         return replace(deltas[-1], changed=tuple(one for delta in deltas for one in delta.changed))
 
     def _tell(self, turn: ShardTurn, delta: StateDelta) -> None:
