@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import socket
+from base64 import b64decode
+from ipaddress import ip_network
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
@@ -21,6 +23,18 @@ def _listed(value: Any) -> Any:
     if value.lstrip().startswith("["):
         return tuple(json.loads(value))
     return tuple(v.strip() for v in value.split(",") if v.strip())
+
+
+def _check_signing_secret(text: str) -> None:
+    remedy = "give whsec_ and the base64 of 24 to 64 random bytes"
+    if not text.startswith("whsec_"):
+        raise ValueError(f"a secret does not begin with whsec_: {remedy}")
+    try:
+        size = len(b64decode(text.removeprefix("whsec_"), validate=True))
+    except ValueError:
+        raise ValueError(f"a secret is not base64: {remedy}") from None
+    if not 24 <= size <= 64:
+        raise ValueError(f"a secret has {size} bytes: {remedy}")
 
 
 class KafkaSettings(BaseModel):
@@ -192,9 +206,42 @@ class WorkerSettings(BaseModel):
     allow_private_targets: bool = Field(
         False, description="let HTTP targets resolve to loopback, private and link-local addresses"
     )
+    target_allow: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="networks such as 10.1.0.0/16, separated by commas, that HTTP targets may reach all the same"
+    )
+    target_deny: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="networks that HTTP targets may never reach, whatever else is allowed"
+    )
+    ca_file: str | None = Field(
+        None, description="certificates, in PEM, that HTTP targets' are checked against beside those of the system"
+    )
+    signing_secrets: dict[str, Annotated[tuple[SecretStr, ...], Field(min_length=1, max_length=2)]] = Field(
+        default_factory=dict,
+        description="with which HTTP requests are signed (Standard Webhooks): as JSON, by tenant or * for all others,"
+        " one secret or, while it is replaced, two: whsec_ and the base64 of 24 to 64 bytes",
+    )
     group_protocol: str = Field(
         "consumer", pattern="^(consumer|classic)$", description="classic for brokers before 4.0"
     )
+
+    @field_validator("target_allow", "target_deny", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _listed(value)
+
+    @field_validator("target_allow", "target_deny")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            ip_network(text)
+        return value
+
+    @field_validator("signing_secrets")
+    @classmethod
+    def _are_secrets(cls, value: dict[str, tuple[SecretStr, ...]]) -> dict[str, tuple[SecretStr, ...]]:
+        for secret in (secret for given in value.values() for secret in given):
+            _check_signing_secret(secret.get_secret_value())
+        return value
 
 
 class GatewaySettings(BaseModel):

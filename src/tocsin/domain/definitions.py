@@ -131,6 +131,8 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
 def target_mapping(target: Target) -> dict[str, Any]:
     """Return a target as the mapping that ``parse_target`` reads."""
     fields = {name: getattr(target, name) for name in target.__slots__}
+    # Flags that are not set are left out, so that a definition from before there were any stays what it was.
+    fields = {name: value for name, value in fields.items() if value is not False}
     return _present({"type": target.type, **fields, "headers": dict(target.headers) or None})
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from tocsin.domain.fields import HIDDEN, JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate
+from tocsin.domain.placeholders import PLACEHOLDERS, PLACEHOLDERS_MAX, placeholder_problem
 
 URL_CHARS_MAX: Final = 2048
 HEADERS_MAX: Final = 64
@@ -61,6 +62,7 @@ class HttpTarget:
         headers: the caller's own headers; tocsin adds its own and never lets them be overridden.
         body: sent as UTF-8, or None.
         timeout_s: limit of one attempt, from connecting to the last byte of the answer.
+        template: the body holds placeholders, see ``domain.placeholders``; else it is sent byte for byte.
     """
 
     url: str
@@ -68,6 +70,7 @@ class HttpTarget:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
     timeout_s: float = TIMEOUT_S_DEFAULT
+    template: bool = False
 
     type: ClassVar[str] = "http"
 
@@ -120,10 +123,31 @@ def _parse_http(reader: FieldReader) -> HttpTarget | None:
     headers = _parse_headers(reader)
     body = _parse_content(reader, "body", headers)
     timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
-    reader.finish(("type", "url", "method", "headers", "body", "timeout_s"), LATER)
+    template = _parse_flag(reader, "template")
+    if template:
+        _check_template(reader, body)
+    reader.finish(("type", "url", "method", "headers", "body", "timeout_s", "template"), LATER)
     if len(reader.faults) > before or url is None:
         return None
-    return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT))
+    return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT), template)
+
+
+def _parse_flag(reader: FieldReader, name: str) -> bool:
+    value = reader.get(name)
+    if value is not None and not isinstance(value, bool):
+        reader.fault(name, value, "is neither true nor false", "give true or false")
+    return value is True
+
+
+def _check_template(reader: FieldReader, body: str | None) -> None:
+    """Record what would not be replaced: a name that is not known would reach the target as it stands."""
+    problem = None if body is None else placeholder_problem(body)
+    if body is None and reader.get("body") is None:
+        reader.fault("template", True, "has no body to fill", "give a body, or leave template out")
+    elif problem is not None:
+        known = ", ".join("{{" + name + "}}" for name in PLACEHOLDERS)
+        remedy = f"give at most {PLACEHOLDERS_MAX} of {known}; without template a body is sent as it is"
+        reader.fault("body", problem[0], problem[1], remedy)
 
 
 def _parse_message(reader: FieldReader) -> MessageTarget | None:

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.domain.definitions import parse
+from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.domain.commands import Command, CommandKind
+from tocsin.domain.definitions import parse, to_mapping
 from tocsin.domain.errors import Fault, InvalidInput
+from tocsin.domain.executions import AttemptHead
+from tocsin.domain.placeholders import PLACEHOLDERS_MAX
 from tocsin.domain.targets import (
     BODY_BYTES_MAX,
     HEADER_CHARS_MAX,
@@ -257,3 +261,50 @@ def test_whatever_url_is_given_is_taken_as_it_is_or_refused(url: str) -> None:
         assert target(url=url).url == url
     except InvalidInput as error:
         assert all(fault.field == "target.url" for fault in error.faults)
+
+
+def test_a_template_is_kept_with_its_body() -> None:
+    body = {"at": "{{scheduled_for}}", "id": "{{ execution_id }}", "nested": {"n": {"m": "{{attempt}}"}}}
+    made = target(body=body, template=True)
+    assert made.template
+    assert made.body is not None
+    assert "{{scheduled_for}}" in made.body
+    assert not target(body=body).template
+
+
+@pytest.mark.parametrize(
+    "body", ["{{nobody}}", "{{attempt", "{{}}", "{{attempt + 1}}", "{{ATTEMPT}}", "{{ {{attempt}} }}", "{% x %} {{x}}"]
+)
+def test_a_template_with_a_placeholder_that_nobody_fills_is_refused(body: str) -> None:
+    (fault,) = faults(body=body, template=True)
+    assert fault.field == "target.body"
+    assert "{{scheduled_for}}" in fault.remedy
+    assert target(body=body).body == body, "without template it is a body as any other"
+
+
+def test_the_placeholders_of_a_template_are_bounded() -> None:
+    assert target(body="{{attempt}}" * PLACEHOLDERS_MAX, template=True)
+    (fault,) = faults(body="{{attempt}}" * (PLACEHOLDERS_MAX + 1), template=True)
+    assert fault.problem == "are too many"
+
+
+def test_a_template_needs_a_body() -> None:
+    assert [fault.field for fault in faults(template=True)] == ["target.template"]
+
+
+@pytest.mark.parametrize("template", ["true", 1, [], {}])
+def test_a_template_is_true_or_false(template: Any) -> None:
+    assert "target.template" in {fault.field for fault in faults(body="x", template=template)}
+
+
+def test_a_template_survives_every_encoding() -> None:
+    codec = AvroCodec()
+    definition = parse({"delay_s": 1, "target": {"type": "http", "url": URL, "body": "{{token}}", "template": True}})
+    mapping = to_mapping(definition)
+    command = Command(CommandKind.CREATE, "c", "j", "acme", definition=mapping)
+    assert codec.decode_command(codec.encode_command(command)).definition == mapping
+    assert parse(mapping) == definition
+    head = AttemptHead(1, 1, 0, "acme@j.7.5000000", "acme@j", "acme", 7, 5_000_000, 5_000_000)
+    assert codec.decode_execution(codec.encode_execution(head, definition.target)).target == definition.target
+    plain = to_mapping(parse({"delay_s": 1, "target": {"type": "http", "url": URL}}))
+    assert "template" not in plain["target"]

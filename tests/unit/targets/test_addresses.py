@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tocsin.adapters.targets.addresses import is_public
+from tocsin.adapters.targets.addresses import AddressRules, is_public
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,35 @@ def test_public_addresses_are_allowed(address: str) -> None:
 )
 def test_everything_else_is_not(address: str) -> None:
     assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("8.8.8.8", True),
+        ("10.1.2.3", True),
+        ("10.2.0.1", False),
+        ("10.1.9.9", False),
+        ("127.0.0.1", False),
+        ("1.1.1.1", False),
+        ("::ffff:1.1.1.1", False),
+        ("not an address", False),
+    ],
+)
+def test_lists_widen_and_narrow_what_may_be_reached(address: str, expected: bool) -> None:
+    rules = AddressRules(allow=["10.1.0.0/16"], deny=["10.1.9.0/24", "1.1.1.1"])
+    assert rules.permit(address) is expected
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "fe80::1%eth0"],
+)
+def test_what_is_denied_is_denied_in_every_guise(address: str) -> None:
+    rules = AddressRules(allow_private=True, allow=["::/0", "0.0.0.0/0"], deny=["169.254.0.0/16", "fe80::/10"])
+    assert not rules.permit(address)
+
+
+def test_private_addresses_may_be_allowed_as_a_whole() -> None:
+    assert AddressRules(allow_private=True).permit("127.0.0.1")
+    assert not AddressRules().permit("127.0.0.1")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 import socket
 import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,9 @@ from aiohttp import web
 from tests.http_receiver import HttpReceiver
 from tocsin import __version__
 from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.adapters.targets.signatures import Signer
 from tocsin.domain.executions import AttemptHead, Execution, ReportKind
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.targets import Attempt, AttemptEnd
@@ -98,8 +103,17 @@ def receiver() -> Iterator[HttpReceiver]:
 def make_runner() -> Iterator[Callable[..., HttpTargetRunner]]:
     runners: list[HttpTargetRunner] = []
 
-    def make(*, allow_private: bool = True, response_bytes_max: int = 100_000) -> HttpTargetRunner:
-        runners.append(HttpTargetRunner(WallClock(), response_bytes_max, allow_private))
+    def make(
+        *,
+        allow_private: bool = True,
+        response_bytes_max: int = 100_000,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        secrets: dict[str, list[str]] | None = None,
+        ca_file: str | None = None,
+    ) -> HttpTargetRunner:
+        rules = AddressRules(allow_private=allow_private, allow=allow, deny=deny)
+        runners.append(HttpTargetRunner(WallClock(), response_bytes_max, rules, Signer(secrets or {}), ca_file))
         return runners[-1]
 
     yield make
@@ -240,24 +254,53 @@ def test_a_name_that_does_not_resolve(make_runner: Any) -> None:
     assert "no-such-host.invalid" in end.error.message
 
 
-def test_an_untrusted_certificate(make_runner: Any, tmp_path: Path) -> None:
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*command, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A key and a certificate for localhost and 127.0.0.1 that nobody has signed."""
+    directory = tmp_path_factory.mktemp("tls")
+    key, cert = directory / "key.pem", directory / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    command += ["-keyout", str(key), "-out", str(cert), "-days", "2", *names]
+    subprocess.run(command, check=True, capture_output=True)
+    return key, cert
+
+
+def _call_over_tls(runner: HttpTargetRunner, certificate: tuple[Path, Path], host: str = "127.0.0.1") -> AttemptEnd:
+    key, cert = certificate
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_shake_hands, args=(listener, context), daemon=True).start()
-        end = run(make_runner(), attempt(f"https://127.0.0.1:{listener.getsockname()[1]}/"))
+        return run(runner, attempt(f"https://{host}:{listener.getsockname()[1]}/"))
+
+
+def test_an_untrusted_certificate(make_runner: Any, certificate: tuple[Path, Path]) -> None:
+    end = _call_over_tls(make_runner(), certificate)
     assert end.error is not None
     assert end.error.error_class == "tls"
+
+
+def test_the_operators_own_certificates_are_trusted_beside_the_systems(
+    make_runner: Any, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = make_runner(ca_file=str(certificate[1]))
+    assert _call_over_tls(runner, certificate).kind is ReportKind.SUCCEEDED
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *a, **k: real("127.0.0.1", *a, **k))
+    end = _call_over_tls(runner, certificate, "another.test")
+    assert end.error is not None
+    assert end.error.error_class == "tls", "a certificate that is trusted, but another host's"
 
 
 def _shake_hands(listener: socket.socket, context: ssl.SSLContext) -> None:
     connection, _ = listener.accept()
     with connection:
         try:
-            context.wrap_socket(connection, server_side=True)
+            secured = context.wrap_socket(connection, server_side=True)
+            secured.recv(65_536)
+            secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            secured.close()
         except OSError:
             return
 
@@ -328,6 +371,49 @@ def test_a_name_is_judged_by_what_it_resolves_to(
     assert end.error.error_class == "blocked"
     assert "innocent.test" in end.error.message
     assert run(make_runner(), attempt(f"http://innocent.test:{receiver.port}/")).kind is ReportKind.SUCCEEDED
+
+
+def test_the_operator_allows_and_denies_networks(receiver: HttpReceiver, make_runner: Any) -> None:
+    """Judged when the connection is made, so by the address that is really called."""
+    url = f"http://localhost:{receiver.port}/"
+    allowed = make_runner(allow_private=False, allow=["127.0.0.0/8", "::1/128"])
+    assert run(allowed, attempt(url)).kind is ReportKind.SUCCEEDED
+    denied = make_runner(allow_private=True, allow=["127.0.0.0/8"], deny=["127.0.0.1/32", "::1/128"])
+    end = run(denied, attempt(url))
+    assert end.error is not None
+    assert end.error.error_class == "blocked"
+
+
+def test_placeholders_of_the_body_are_filled_in_for_each_attempt(receiver: HttpReceiver, make_runner: Any) -> None:
+    body = '{"at": "{{scheduled_for}}", "id": "{{execution_id}}", "try": {{attempt}}, "of": "{{ job_id }}"}'
+    runner = make_runner()
+    run(runner, attempt(f"{receiver.url}/template", body=body, template=True))
+    assert json.loads(receiver.calls[-1].body) == {
+        "at": "2025-10-10T21:00:00Z",
+        "id": ID,
+        "try": 2,
+        "of": "acme@nightly",
+    }
+    run(runner, attempt(f"{receiver.url}/plain", body=body))
+    assert receiver.calls[-1].body == body.encode(), "without template, a body is sent byte for byte"
+
+
+def test_what_is_sent_is_signed_with_every_secret_of_the_tenant(receiver: HttpReceiver, make_runner: Any) -> None:
+    new, old = (f"whsec_{b64encode(bytes([n]) * 32).decode()}" for n in (1, 2))
+    runner = make_runner(secrets={"acme": [new, old], "*": [old]})
+    run(runner, attempt(f"{receiver.url}/signed", body="{{attempt}} é", template=True))
+    call = receiver.calls[-1]
+    headers = {name.lower(): value for name, value in call.headers.items()}
+    assert headers["webhook-id"] == ID.replace(".", ":")
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 600
+    text = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + "2 é".encode()
+    expected = [b64encode(hmac.digest(bytes([n]) * 32, text, "sha256")).decode() for n in (1, 2)]
+    assert headers["webhook-signature"] == " ".join(f"v1,{one}" for one in expected)
+
+
+def test_without_a_secret_nothing_is_signed(receiver: HttpReceiver, make_runner: Any) -> None:
+    run(make_runner(secrets={"other": ["whsec_" + "A" * 32]}), attempt(f"{receiver.url}/unsigned"))
+    assert not [name for name in receiver.calls[-1].headers if name.lower().startswith("webhook-")]
 
 
 def test_cookies_are_not_kept(receiver: HttpReceiver, make_runner: Any) -> None:

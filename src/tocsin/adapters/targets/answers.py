@@ -32,7 +32,7 @@ class BlockedAddressError(OSError):
 
     def __init__(self) -> None:
         # The text names no address: the client unites errors of several addresses only when they read alike.
-        super().__init__("the host's address is not a public one")
+        super().__init__("the host's address is not one that targets may reach")
 
 
 def one_line(text: str, chars_max: int = ERROR_CHARS_MAX) -> str:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import aiohttp
 import structlog
 from yarl import URL
 
-from tocsin import __version__
-from tocsin.adapters.targets.addresses import is_public
+from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.answers import (
     ANSWER_BYTES_KEPT,
     BlockedAddressError,
@@ -27,15 +27,15 @@ from tocsin.adapters.targets.answers import (
     judge_failure,
     readable,
 )
+from tocsin.adapters.targets.requests import request_body, request_headers
+from tocsin.adapters.targets.signatures import Signer
 from tocsin.domain.executions import AttemptError, ReportKind
-from tocsin.domain.instants import format_rfc3339
 from tocsin.domain.targets import TIMEOUT_S_MAX, HttpTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import Attempt, AttemptEnd
 
 log = structlog.get_logger()
 
-USER_AGENT: Final = f"tocsin/{__version__}"
 KEEP_ALIVE_S: Final = 1.5
 """Idle connections are closed before common servers do it (2 to 5 s): a request into a closing connection fails."""
 DNS_THREADS: Final = 32
@@ -44,19 +44,42 @@ JOIN_WAIT_S: Final = 5.0
 CANCELLED: Final = AttemptError("cancelled", "cancelled by its worker")
 
 
+@cache
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Return what certificates are checked with; made once, since reading those of the system takes its time."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    return context
+
+
 class HttpTargetRunner:
     """Fulfils ``ports.targets.TargetRunner`` for HTTP targets.
 
     Args:
         clock: stamps start and end.
         response_bytes_max: what is read of an answer at most; the rest is cut.
-        allow_private: let targets be on loopback and private addresses.
+        rules: which addresses may be reached.
+        signer: signs requests.
+        ca_file: certificates, in PEM, that are trusted beside those of the system.
+
+    Raises:
+        OSError: the certificates cannot be read.
     """
 
-    def __init__(self, clock: Clock, response_bytes_max: int, allow_private: bool) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        response_bytes_max: int,
+        rules: AddressRules,
+        signer: Signer | None = None,
+        ca_file: str | None = None,
+    ) -> None:
         self._clock = clock
         self._response_bytes_max = response_bytes_max
-        self._allow_private = allow_private
+        self._rules = rules
+        self._signer = signer or Signer({})
+        self._tls = _tls_context(ca_file)
         self._ended: deque[AttemptEnd] = deque()
         self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
         """By the identity of the attempt's ref; only the loop's thread touches it."""
@@ -73,6 +96,7 @@ class HttpTargetRunner:
         connector = aiohttp.TCPConnector(
             limit=0,  # how many run at once is the worker's bound
             keepalive_timeout=KEEP_ALIVE_S,
+            ssl=self._tls,
             socket_factory=self._make_socket,
         )
         session = aiohttp.ClientSession(
@@ -90,7 +114,7 @@ class HttpTargetRunner:
     def _make_socket(self, info: Any) -> socket.socket:
         """Make the socket for one address. Every connection passes here, also that to a literal address."""
         family, kind, protocol, _, address = info
-        if not self._allow_private and not is_public(address[0]):
+        if not self._rules.permit(address[0]):
             raise BlockedAddressError
         return socket.socket(family, kind, protocol)
 
@@ -172,22 +196,23 @@ class HttpTargetRunner:
         return AttemptEnd(attempt.ref, kind, started_at, self._clock.now(), error, result)
 
     async def _call(self, attempt: Attempt, target: HttpTarget) -> tuple[ReportKind, AttemptError | None, str | None]:
-        body = None if target.body is None else target.body.encode()
+        body = request_body(attempt, target)
+        headers = request_headers(attempt, target, body, self._signer, self._clock.now())
         # The URL was checked when the job was made; it is sent as it is, since a signature may cover it.
         url = URL(target.url, encoded=True)
         async with self._session.request(
-            target.method, url, headers=request_headers(attempt, target), data=body, allow_redirects=False
+            target.method, url, headers=headers, data=body, allow_redirects=False
         ) as response:
             kept = await self._read(response)
-            headers = response.headers
-            kind = response.content_type if "Content-Type" in headers else None
-            text = readable(kept, kind, response.charset, "Content-Encoding" in headers)
+            said = response.headers
+            kind = response.content_type if "Content-Type" in said else None
+            text = readable(kept, kind, response.charset, "Content-Encoding" in said)
             return judge_answer(
                 response.status,
                 response.reason,
-                headers.get("Location"),
+                said.get("Location"),
                 text,
-                headers.get("Retry-After"),
+                said.get("Retry-After"),
                 self._clock.now(),
             )
 
@@ -204,25 +229,3 @@ class HttpTargetRunner:
                 kept += piece[:ANSWER_BYTES_KEPT]
         response.close()  # the rest is never read
         return bytes(kept)
-
-
-def request_headers(attempt: Attempt, target: HttpTarget) -> dict[str, str]:
-    """Return the headers of the contract, and the job's own."""
-    head = attempt.execution.head
-    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-    if target.body is not None:
-        headers["Content-Type"] = "text/plain; charset=utf-8"
-    own = {name.lower() for name in target.headers}
-    headers = {name: value for name, value in headers.items() if name.lower() not in own}
-    headers |= target.headers
-    headers |= {
-        # In double quotes, as a structured field: draft-ietf-httpapi-idempotency-key-header.
-        "Idempotency-Key": f'"{head.execution_id}"',
-        "Tocsin-Job-Id": head.job_id,
-        "Tocsin-Scheduled-For": format_rfc3339(head.scheduled_for),
-        "Tocsin-Attempt": str(head.attempt),
-        "Tocsin-Token": str(head.token),
-    }
-    if attempt.redelivered:
-        headers["Tocsin-Redelivered"] = "true"
-    return headers

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from tocsin.domain.definitions import LABEL_CHARS_MAX, LABELS_MAX
+from tocsin.domain.placeholders import PLACEHOLDERS
 from tocsin.domain.policies import ATTEMPTS_MAX, RETRY_S_MAX
 from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX, SPREAD_S_MAX
 from tocsin.domain.targets import BODY_BYTES_MAX, HEADER_CHARS_MAX, HEADERS_MAX
@@ -96,6 +97,11 @@ class HttpTargetModel(BaseModel):
     headers: Headers | None = Field(None, description="the caller's own; what tocsin sets is refused here")
     body: Content | None = Field(None, description="a text is sent as it is, an object or a list as JSON")
     timeout_s: float = Field(30.0, gt=0, le=86_400, description="limit of one attempt")
+    template: bool = Field(
+        False,
+        description="fill placeholders in the body anew for each attempt: "
+        + ", ".join("{{" + name + "}}" for name in PLACEHOLDERS),
+    )
 
 
 class RetryModel(BaseModel):
