@@ -140,30 +140,6 @@ def row_taken_for_missing(self: Any, job_id: str) -> KnownRow:
 get = JobRows.get
 
 
-class NothingParked:
-    """Parking, as firing sees it when it does not look."""
-
-    def __init__(self, parking: Any) -> None:
-        self._parking = parking
-
-    def has(self, job_id: str) -> bool:
-        return False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._parking, name)
-
-
-def fire_past_parked(real: Any) -> Any:
-    def decide(self: Any, *given: Any) -> Any:
-        parking, self._parking = self._parking, NothingParked(self._parking)
-        try:
-            return real(self, *given)
-        finally:
-            self._parking = parking
-
-    return decide
-
-
 def judge_at_once(self: Any, seen: int) -> int:
     return 1 << 60
 

@@ -23,7 +23,6 @@ from tests.simulation.broken import (
     delta_without_work,
     derive_ignoring_names,
     drop_unsent,
-    fire_past_parked,
     following_by_present_data,
     forget_all_voids,
     highest_seen,
@@ -67,6 +66,7 @@ from tocsin.engine.job_rows import JobRows
 from tocsin.engine.offset_window import OffsetWindow
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.own_commands import OwnCommands
+from tocsin.engine.parking import Parking
 from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.shard_engine import ShardEngine
@@ -124,7 +124,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     ],
     "T14 a job that is not in memory is taken for missing": lambda: [(JobRows, "get", row_taken_for_missing)],
     "T14 every made id counts as new": lambda: [(FreshIds, "is_new", lambda self, job_id, now: True)],
-    "T14 what is due goes on past parked commands": lambda: [wrapped(FiringDesk, "_decide", fire_past_parked)],
+    "T14 what is due goes on past parked commands": lambda: [(Parking, "holds", lambda self, job_id: False)],
     "T15 a misplaced command is decided where it came": lambda: [
         (command_reader, "shard_of", lambda job_id, shards: 0)
     ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.broker import Transaction, Violation
 from tests.simulation.ends import Ends
 from tests.simulation.jobs import Jobs
-from tests.simulation.known_job import EPOCH, Asked, Cursors
+from tests.simulation.known_job import EPOCH, TOLD_BY_COMMANDS, Asked, Cursors
 from tocsin.domain import ids
 from tocsin.domain.commands import Command
 from tocsin.domain.entries import Place
@@ -216,6 +216,8 @@ class Oracle:
                 if event.state != "SKIPPED":
                     self.ends.changed(event, expected, delta.at)
                     continue
+                if head.job_id in parked and event.reason not in TOLD_BY_COMMANDS:
+                    raise Violation(f"{head.execution_id} was skipped past commands that are parked")
                 upto = event.skipped_upto or head.scheduled_for
                 active = self.ends.has_job_of(head.execution_id)
                 self.jobs.skipped(event, upto, delta.at, before, active)
