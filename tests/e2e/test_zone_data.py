@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import tzdata
 
 from tests.e2e.system import System, wait_for
 from tocsin.adapters.avro import AvroCodec
@@ -72,3 +76,45 @@ def test_a_cluster_is_moved_and_triggers_that_stayed_behind_go(alone: System, mo
     alone.start("trigger")
     wait_for("commands of both kinds to be decided", lambda: answers(alone)["set_zone_data", "conflict"] == 4)
     wait_for("every shard to agree again", lambda: answers(alone)["set_zone_data", "agreed"] == 8)
+
+
+def with_other_release(directory: Path) -> str:
+    """Return a PYTHONPATH with another release of the package, in which Paris has the time of Athens."""
+    package = directory / "tzdata"
+    shutil.copytree(Path(tzdata.__file__).parent, package)
+    module = package / "__init__.py"
+    module.write_text(module.read_text().replace(f'"{TZDATA_VERSION}"', f'"{OTHER}"'))
+    shutil.copy(package / "zoneinfo/Europe/Athens", package / "zoneinfo/Europe/Paris")
+    return os.pathsep.join([str(directory), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@pytest.mark.timeout(480)
+def test_what_is_filed_moves_to_the_new_release(cluster: Endpoints, unique: str, tmp_path: Path) -> None:
+    system = System(cluster, unique, tmp_path)
+    system.settings = {"TOCSIN_CLUSTER__SHARDS": "4", "PYTHONPATH": with_other_release(tmp_path / "other")}
+    try:
+        system.create()
+        system.start("trigger", "gateway")
+        due = datetime.now(UTC) + timedelta(hours=6)
+        cron = f"0 {due.hour} * * *"  # by either data hours from now
+        moved = [system.create_job(schedule={"cron": cron, "timezone": "Europe/Paris"}) for _ in range(6)]
+        system.create_job(schedule={"cron": cron, "timezone": "Europe/Berlin"})
+        system.create_job(schedule={"every_s": 3_600})
+        assert json.loads(tz(system, "show", "-o", "json"))["cluster"] == OTHER
+
+        del system.settings["PYTHONPATH"]
+        command = [sys.executable, "-m", "tocsin", "tz", "set", TZDATA_VERSION, "--within", "90", "-o", "json"]
+        setting = subprocess.Popen(command, env=system.env, stdout=subprocess.PIPE)
+        trigger = system.processes["trigger"]
+        wait_for("the former owner to go", lambda: trigger.poll() is not None)
+        system.start("trigger", name="successor")
+        told = json.loads(setting.communicate(timeout=200)[0])
+        assert setting.returncode == 0
+        assert sorted(move["job_id"] for move in told["moves"]) == sorted(moved)
+        for move in told["moves"]:
+            was, becomes = (datetime.fromisoformat(move[name]) for name in ("was", "becomes"))
+            assert becomes - was == timedelta(hours=1)
+        alerts = [AvroCodec().decode_alert(value) for _, value in system.read("alerts")]
+        assert {alert.job_id for alert in alerts if alert.kind == "moved"} >= set(moved)
+    finally:
+        system.close()
