@@ -9,10 +9,12 @@ import typer
 from tocsin.cli.door import path_of
 from tocsin.cli.exits import EPILOG, failures_told
 from tocsin.cli.jobs import Gateway, GroupGateway, JobId, Tenant, failure_text, open_door
-from tocsin.cli.shown import Output, OutputOption, print_fields, print_json, print_rows
+from tocsin.cli.shown import Output, OutputOption, plain, print_fields, print_json, print_rows
 from tocsin.domain.instants import SECOND, parse_rfc3339
 
-app = typer.Typer(no_args_is_help=True, help="See what became of a job's executions.", epilog=EPILOG)
+app = typer.Typer(
+    no_args_is_help=True, help="See what became of a job's executions, and run dead ones again.", epilog=EPILOG
+)
 
 
 @app.callback()
@@ -91,6 +93,23 @@ def get_run(
             for run in answer["attempts"]
         )
         print_rows(heads, rows)
+
+
+@app.command("retry")
+def retry_run(
+    ctx: typer.Context,
+    execution_id: Annotated[str, typer.Argument(metavar="EXECUTION", help="Its id, whole.")],
+    gateway: Gateway = None,
+    tenant: Tenant = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a dead execution attempted again, under its id and as the job is now; its retries begin anew."""
+    with failures_told():
+        answer = open_door(ctx, gateway, tenant).ask("POST", path_of("runs", f"{execution_id}:retry")).body
+        if output is Output.JSON:
+            print_json(answer)
+        else:
+            typer.echo(f"attempt {answer['attempt']} of {plain(answer['execution_id'])} is to come")
 
 
 def what_text(run: dict[str, Any]) -> str:

@@ -19,6 +19,8 @@ class CommandKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     TRIGGER = "trigger"
+    REDRIVE = "redrive"
+    """A dead execution is to be attempted again."""
     DELETE = "delete"
     SUSPEND = "suspend"
     """An owner's own: it cannot serve the job, and pauses it."""
@@ -39,7 +41,6 @@ SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_
 LATER_KINDS: Final = {
     "backfill": "running past occurrences",
     "cancel": "cancelling an execution",
-    "redrive": "running dead letters again",
 }
 """Kinds of the contract that are refused by name until they work."""
 
@@ -59,6 +60,10 @@ class Command:
         reason: for a pause, why; kept with the job.
         until: for a pause, the RFC 3339 time at which the job resumes by itself.
         zone_data: for set_zone_data, the version that counts from now on.
+        execution_id: for a redrive, what is to run again; its sender vouches that it is dead.
+        attempts_before: for a redrive, how many attempts that has had.
+        redrives_before: for a redrive, how often it was redriven before.
+        not_before: for a redrive, the RFC 3339 time before which it is not attempted.
         forwarded_from: set by an owner that passed the command on: ``<shard>/<offset>``.
     """
 
@@ -73,6 +78,10 @@ class Command:
     forwarded_from: str | None = None
     until: str | None = None
     zone_data: str | None = None
+    execution_id: str | None = None
+    attempts_before: int | None = None
+    redrives_before: int | None = None
+    not_before: str | None = None
 
 
 class OutcomeDetail(StrEnum):
@@ -91,6 +100,8 @@ class OutcomeDetail(StrEnum):
     UNCHANGED = "unchanged"
     """The job already was as the command wants it."""
     TRIGGERED = "triggered"
+    REDRIVEN = "redriven"
+    """A dead execution waits for its next attempt."""
     PREVENTED = "prevented"
     """A delete came before the occurrence fired: it will not run."""
     ALREADY_FIRED = "already_fired"
@@ -102,7 +113,7 @@ class OutcomeDetail(StrEnum):
     STALE_VERSION = "stale_version"
     """The job is not at the version that the command names."""
     RUNNING = "running"
-    """A trigger was refused: an execution is active, and the job's policy is to skip then."""
+    """A trigger or a redrive was refused: an execution is active, and the job's policy is to skip then."""
     FINISHED = "finished"
     """Nothing of the job is to come, or the one-off has fired: it cannot be paused, or given another time."""
     NOT_FOUND = "not_found"
@@ -123,7 +134,7 @@ class CommandOutcome:
         faults: what was wrong with a rejected command.
         version: of the job after it, 0 where it was rejected.
         job: the encoded snapshot after it; the very bytes that go to the jobs table.
-        execution_id: of the execution that a trigger led to.
+        execution_id: of the execution that a trigger or a redrive led to.
         decided_at: the owner's clock, µs.
     """
 

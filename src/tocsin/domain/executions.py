@@ -33,12 +33,20 @@ class AttemptHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A decoded execution record, as a worker sees it. ``retry`` None: one attempt."""
+    """A decoded execution record, as a worker sees it.
+
+    Attributes:
+        retry: None: one attempt.
+        attempts_before: attempts that were made before it was redriven; the policy counts from there.
+        redrives: how often it was redriven.
+    """
 
     head: AttemptHead
     head_bytes: bytes
     target: Target
     retry: RetryPolicy | None = None
+    attempts_before: int = 0
+    redrives: int = 0
 
 
 class ExecutionState(StrEnum):
@@ -65,7 +73,7 @@ ENDS: Final = frozenset(
         ExecutionState.UNKNOWN,
     }
 )
-"""An execution that is in one of these stays there."""
+"""An execution that is in one of these stays there, unless people have a DEAD one attempted again."""
 
 
 class ReportKind(StrEnum):

@@ -46,6 +46,7 @@ class DeadLetter:
         at: the owner's clock, µs.
         topic, partition, offset: where the record stands in the log.
         value: its bytes, at most ``DEAD_LETTER_BYTES_MAX``.
+        redrives: of an execution, how often it had been redriven by then.
     """
 
     kind: str
@@ -58,3 +59,4 @@ class DeadLetter:
     tenant_id: str | None = None
     job_id: str | None = None
     execution_id: str | None = None
+    redrives: int = 0

@@ -33,6 +33,7 @@ from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.own_commands import OwnCommands, OwnNote, is_for_owners
 from tocsin.engine.parking import Parking, ParkingLimits
+from tocsin.engine.redrives import Redrives
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -73,6 +74,7 @@ class CommandDesk:
         state: ShardState,
         outbox: Outbox,
         commands: JobCommands,
+        redrives: Redrives,
         held: HeldEntries,
         own: OwnCommands,
         codec: RecordCodec,
@@ -84,6 +86,7 @@ class CommandDesk:
         self._state = state
         self._outbox = outbox
         self._commands = commands
+        self._redrives = redrives
         self._codec = codec
         self._outcome_partitions = outcome_partitions
         self._own = own
@@ -270,6 +273,7 @@ class CommandDesk:
             CommandKind.PAUSE: self._commands.pause,
             CommandKind.RESUME: self._commands.resume,
             CommandKind.TRIGGER: self._commands.trigger,
+            CommandKind.REDRIVE: self._redrives.redrive,
             CommandKind.DELETE: self._commands.delete,
         }[kind]
         return carry_out(step, order, job)

@@ -28,6 +28,7 @@ REASON_CHARS_MAX: Final = 500
 FAULT: Final = Fault(
     "", "the command", "makes its owner fail each time", "report this as a fault of tocsin, with its dead letter"
 )
+REDRIVE_FIELDS: Final = ("execution_id", "attempts_before", "redrives_before", "not_before")
 _RELEASE: Final = re.compile(r"[0-9]{4}[a-z]{1,2}")
 
 
@@ -185,6 +186,10 @@ def _check_envelope(command: Command) -> None:
     """Check the fields around a definition."""
     if command.until is not None and command.kind != CommandKind.PAUSE:
         raise InvalidInput([Fault("until", shown(command.until[:64]), f"goes with no {command.kind}", "leave it out")])
+    if command.kind != CommandKind.REDRIVE:
+        for name in REDRIVE_FIELDS:
+            if (given := getattr(command, name)) is not None:
+                raise InvalidInput([Fault(name, shown(given), f"goes with no {command.kind}", "leave it out")])
     partition, reason = command.reply_partition, command.reason
     if partition is not None and not 0 <= partition < 2**31:
         remedy = "give the partition of the outcomes topic that you read"

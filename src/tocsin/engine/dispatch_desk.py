@@ -114,7 +114,9 @@ class DispatchDesk:
         active = self._known(execution_id)
         decoded = self._codec.decode_execution(active.execution)
         if decoded.retry is not None:
-            execution = self._codec.encode_execution(decoded.head, decoded.target)
+            execution = self._codec.encode_execution(
+                decoded.head, decoded.target, attempts_before=decoded.attempts_before, redrives=decoded.redrives
+            )
             self.change(step, execution_id, active._replace(execution=execution))
 
     def _known(self, execution_id: str) -> Active:

@@ -196,9 +196,8 @@ class ReportDesk:
         self._end(step, execution_id)
         report = AttemptReport(head, execution.head_bytes, ReportKind.RETURNED, "")
         self._event(step, report, active, ExecutionState.UNKNOWN, None, reason=OUTLIVED)
-        self._bury(
-            step, replace(report, error=OUTLIVED_ERROR), active, (executions(MESSAGE_LANE), self._state.shard, 0)
-        )
+        report = replace(report, error=OUTLIVED_ERROR)
+        self._bury(step, report, active, (executions(MESSAGE_LANE), self._state.shard, 0), execution.redrives)
 
     def lose(self, step: Step, execution_id: str) -> None:
         """The process that holds an execution is gone: its attempt may have run, and is dispatched again."""
@@ -241,18 +240,19 @@ class ReportDesk:
             self._end(step, execution_id)
             self._event(step, report, active, ExecutionState.SUCCEEDED, kind)
             return
-        policy = self._codec.decode_execution(active.execution).retry
-        if policy is not None and head.attempt < policy.max_attempts and is_retryable(kind, report.error):
+        execution = self._codec.decode_execution(active.execution)
+        policy, made = execution.retry, head.attempt - execution.attempts_before
+        if policy is not None and made < policy.max_attempts and is_retryable(kind, report.error):
             retry_after_s = report.error.retry_after_s if report.error else None
-            retry_at = step.now + retry_delay(policy, execution_id, head.attempt, retry_after_s)
+            retry_at = step.now + retry_delay(policy, execution_id, made, retry_after_s)
             waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1, 0)
             self._dispatches.change(step, execution_id, waiting)
             self._event(step, report, active, ExecutionState.RETRY_SCHEDULED, kind, retry_at=retry_at)
             return
         self._end(step, execution_id)
-        reason = "attempts_used_up" if policy is None or head.attempt >= policy.max_attempts else "not_retryable"
+        reason = "attempts_used_up" if policy is None or made >= policy.max_attempts else "not_retryable"
         self._event(step, report, active, ExecutionState.DEAD, kind, reason=reason)
-        self._bury(step, report, active, place)
+        self._bury(step, report, active, place, execution.redrives)
 
     def _end_attempt(self, step: Step, execution_id: str, kind: ReportKind, error_class: str, message: str) -> None:
         """End an attempt by the owner's own word, as if its worker had reported it."""
@@ -354,11 +354,14 @@ class ReportDesk:
                 Alert(AlertKind.UNKNOWN, step.now, head.tenant_id, head.job_id, head.execution_id, message=message)
             )
 
-    def _bury(self, step: Step, report: AttemptReport, active: Active, place: tuple[str, int, int]) -> None:
+    def _bury(
+        self, step: Step, report: AttemptReport, active: Active, place: tuple[str, int, int], redrives: int
+    ) -> None:
         """An execution whose attempts are used up goes to the dead letters, whole."""
         head, value = report.head, active.execution[:DEAD_LETTER_BYTES_MAX]
         why = report.error.message if report.error else report.kind
-        letter = DeadLetter("execution", why, step.now, *place, value, head.tenant_id, head.job_id, head.execution_id)
+        names = (head.tenant_id, head.job_id, head.execution_id)
+        letter = DeadLetter("execution", why, step.now, *place, value, *names, redrives)
         set_aside(step, self._codec, self._state.shard, head.job_id, letter)
 
     def _set_aside(self, step: Step, record: LogRecord, why: str) -> None:

@@ -32,6 +32,7 @@ from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.passed_buckets import PassedBuckets
 from tocsin.engine.pauses import Pauses
 from tocsin.engine.rederivation import Rederivation
+from tocsin.engine.redrives import Redrives
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
@@ -98,6 +99,7 @@ class ShardEngine:
             state,
             self._outbox,
             job_commands,
+            Redrives(state.shard, self._filing, self._dispatches, self._work, codec),
             self._held,
             own,
             codec,

@@ -38,7 +38,15 @@ class JobCodec(Protocol):
 class ExecutionCodec(Protocol):
     """Executions, and what is said of them."""
 
-    def encode_execution(self, head: AttemptHead, target: Target, retry: RetryPolicy | None = None) -> bytes:
+    def encode_execution(
+        self,
+        head: AttemptHead,
+        target: Target,
+        retry: RetryPolicy | None = None,
+        *,
+        attempts_before: int = 0,
+        redrives: int = 0,
+    ) -> bytes:
         """Return a record that is ready to be stamped: its attempt, token and losses can be replaced cheaply."""
         ...
 

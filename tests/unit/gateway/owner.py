@@ -26,6 +26,7 @@ class Owner:
         rejecting: faults with which it rejects every create.
         running: ids of jobs with an active execution.
         jobs: those that stand.
+        redriven: redrives that it accepted.
     """
 
     def __init__(self, now: Callable[[], Micros]) -> None:
@@ -34,6 +35,7 @@ class Owner:
         self.rejecting: tuple[Fault, ...] = ()
         self.running: set[str] = set()
         self.jobs: dict[str, Job] = {}
+        self.redriven: list[Command] = []
 
     def outcome_of(self, command: Command) -> CommandOutcome:
         """Decide a command."""
@@ -56,6 +58,7 @@ class Owner:
             "pause": self._pause,
             "resume": self._resume,
             "trigger": self._trigger,
+            "redrive": self._redrive,
         }[command.kind]
         return decide(command, blank, version, job)
 
@@ -105,6 +108,12 @@ class Owner:
         assert command.command_id
         name = ids.triggered_execution_id(job.job_id, job.created_version, self._now(), command.command_id)
         return replace(blank, accepted=True, detail=OutcomeDetail.TRIGGERED, version=job.version, execution_id=name)
+
+    def _redrive(self, command: Command, blank: CommandOutcome, version: int, job: Job) -> CommandOutcome:
+        if job.job_id in self.running:
+            return replace(blank, detail=OutcomeDetail.RUNNING, faults=(Fault("execution_id", "x", "active", "wait"),))
+        self.redriven.append(command)
+        return replace(self._accepted(blank, OutcomeDetail.REDRIVEN, job), execution_id=command.execution_id)
 
     def _accepted(self, blank: CommandOutcome, detail: OutcomeDetail, job: Job) -> CommandOutcome:
         self.jobs[job.job_id] = job

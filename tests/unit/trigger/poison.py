@@ -42,9 +42,9 @@ class PoisonCodec(AvroCodec):
         self._taste("decode_report", value)
         return super().decode_report(value)
 
-    def encode_execution(self, head: Any, target: Any, retry: Any = None) -> bytes:
+    def encode_execution(self, head: Any, target: Any, retry: Any = None, **more: int) -> bytes:
         self._taste("encode_execution", target)
-        return super().encode_execution(head, target, retry)
+        return super().encode_execution(head, target, retry, **more)
 
     def encode_delta(self, delta: Any) -> bytes:
         self._taste("encode_delta", delta)

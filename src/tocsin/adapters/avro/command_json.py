@@ -27,6 +27,10 @@ _TYPES: Final[dict[str, type]] = {
     "forwarded_from": str,
     "zone_data": str,
     "until": str,
+    "execution_id": str,
+    "attempts_before": int,
+    "redrives_before": int,
+    "not_before": str,
 }
 
 

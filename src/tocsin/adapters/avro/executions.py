@@ -89,12 +89,22 @@ def _target_from_avro(record: dict[str, Any]) -> Target:
 class AvroExecutionCodec:
     """Fulfils ``ports.codec.ExecutionCodec``."""
 
-    def encode_execution(self, head: AttemptHead, target: Target, retry: RetryPolicy | None = None) -> bytes:
+    def encode_execution(
+        self,
+        head: AttemptHead,
+        target: Target,
+        retry: RetryPolicy | None = None,
+        *,
+        attempts_before: int = 0,
+        redrives: int = 0,
+    ) -> bytes:
         return record_type("Execution").encode(
             {
                 "head": head._asdict(),
                 "target": target_mapping(target),
                 "retry": None if retry is None else asdict(retry),
+                "attempts_before": attempts_before,
+                "redrives": redrives,
             }
         )
 
@@ -114,7 +124,8 @@ class AvroExecutionCodec:
         head = AttemptHead(**record["head"])
         retry = record["retry"]
         policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
-        return Execution(head, _split_head(value)[1], _target_from_avro(record["target"]), policy)
+        target = _target_from_avro(record["target"])
+        return Execution(head, _split_head(value)[1], target, policy, record["attempts_before"], record["redrives"])
 
     def decode_head(self, value: bytes | None) -> AttemptHead:
         record_type("Execution").check_prefix(value)

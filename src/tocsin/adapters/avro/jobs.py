@@ -60,6 +60,10 @@ class AvroJobCodec:
                 "forwarded_from": command.forwarded_from,
                 "until": command.until,
                 "zone_data": command.zone_data,
+                "execution_id": command.execution_id,
+                "attempts_before": command.attempts_before,
+                "redrives_before": command.redrives_before,
+                "not_before": command.not_before,
             }
         )
 

@@ -16,7 +16,7 @@ from tocsin.ports.codec import JobCodec
 from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
 from tocsin.ports.views import ViewReader
-from tocsin.roles.gateway import changes, commands, health, jobs, later, problems, runs, schedules
+from tocsin.roles.gateway import changes, commands, health, jobs, later, problems, retries, runs, schedules
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.edge import Edge
 from tocsin.roles.gateway.openapi import openapi_document
@@ -87,6 +87,7 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         jobs.router,
         changes.router,
         runs.router,
+        retries.router,
         commands.router,
         schedules.router,
         health.router,

@@ -168,6 +168,13 @@ LIST_RUNS: Final = _operation(
 GET_RUN: Final = _operation(
     "get_run", "runs", {200: (models.ExecutionModel, "The execution.")}, (404, 422, 503), (_TENANT,)
 )
+RETRY_RUN: Final = _operation(
+    "retry_run",
+    "runs",
+    {200: (models.RetriedModel, "It waits for its next attempt."), 202: _UNDECIDED},
+    (404, 408, 409, 413, 415, 422, 503),
+    (_TENANT,),
+)
 GET_COMMAND: Final = _operation(
     "get_command", "commands", {200: (models.CommandModel, "What became of it.")}, (404, 422), (_TENANT,)
 )

@@ -269,7 +269,7 @@ class CommandModel(BaseModel):
     detail: str | None
     faults: list[FaultModel]
     version: int | None
-    execution_id: str | None = Field(description="of a trigger")
+    execution_id: str | None = Field(description="of a trigger or a redrive")
 
 
 class ErrorModel(BaseModel):
@@ -322,6 +322,14 @@ class ExecutionModel(BaseModel):
     scheduled_for: Time
     state: State
     attempts: list[RunModel]
+
+
+class RetriedModel(BaseModel):
+    """A dead run that is attempted again."""
+
+    job_id: str
+    execution_id: str
+    attempt: int = Field(description="the one that is to come; attempts go on counting")
 
 
 class ComingModel(BaseModel):

@@ -16,7 +16,7 @@ from tocsin.ports.views import Run
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
 from tocsin.roles.gateway.jobs import read_job
-from tocsin.roles.gateway.parts import parts_of
+from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.rendering import execution_json, run_json
 from tocsin.roles.gateway.requests import execution_of, job_id_of, limit_of, query_of, tenant_of
 
@@ -53,7 +53,16 @@ async def get_run(request: Request, execution_id: str) -> Json:
     """Read one execution with its attempts."""
     parts = parts_of(request)
     query_of(request)
-    tenant_id = tenant_of(request)
+    runs = await runs_of(parts, tenant_of(request), execution_id)
+    return Json(execution_json(runs), headers=VIEW_HEADERS)
+
+
+async def runs_of(parts: GatewayParts, tenant_id: str, execution_id: str) -> Sequence[Run]:
+    """Return the attempts of one execution of a tenant's, oldest first.
+
+    Raises:
+        NotFound: there is none, or it is not the tenant's.
+    """
     name = execution_of(tenant_id, execution_id)
     runs: Sequence[Run] = await parts.views.read_run(execution_id)
     if any(run.tenant_id is None for run in runs):
@@ -62,7 +71,7 @@ async def get_run(request: Request, execution_id: str) -> Json:
         runs = _of_tenant(runs, tenant_id, None)
     if not runs:
         raise NotFound("run", execution_id)
-    return Json(execution_json(runs), headers=VIEW_HEADERS)
+    return runs
 
 
 def _spans(job_id: str, job: Job | None, now: Micros) -> list[tuple[Micros, Micros]]:

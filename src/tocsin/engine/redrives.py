@@ -1,0 +1,86 @@
+"""Runs a dead execution again: it waits like any retry, and is dispatched when it is due.
+
+What it runs is the job's definition as it is now: whoever mended it wants that. Its owner knows of an execution only as
+long as it is active, so that it is dead is the sender's word; what would run twice by an honest mistake is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tocsin.domain.commands import OutcomeDetail
+from tocsin.domain.errors import Fault
+from tocsin.domain.executions import AttemptHead, ExecutionEvent, ExecutionState
+from tocsin.domain.fields import shown
+from tocsin.domain.jobs import Job
+from tocsin.domain.redrives import parse_redrive
+from tocsin.domain.shard_records import Active, Phase
+from tocsin.engine.dispatch_desk import DispatchDesk
+from tocsin.engine.effects import Step
+from tocsin.engine.filing import Filing
+from tocsin.engine.job_commands import Answer, Order
+from tocsin.engine.work import Work
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.shard_log import EVENTS, NewRecord
+
+REDRIVEN: Final = "redriven"
+"""Why an execution that was dead waits for an attempt."""
+
+
+class Redrives:
+    """The redrives of one shard."""
+
+    def __init__(self, shard: int, filing: Filing, dispatches: DispatchDesk, work: Work, codec: RecordCodec) -> None:
+        self._shard = shard
+        self._filing = filing
+        self._dispatches = dispatches
+        self._work = work
+        self._codec = codec
+
+    def redrive(self, step: Step, order: Order, job: Job) -> Answer:
+        """Have an execution attempted again, at once or when the command says.
+
+        Raises:
+            InvalidInput: the command names no execution of the job, or does not say what came before.
+        """
+        asked = parse_redrive(order.command, job.job_id, order.at)
+        if asked.created_version != job.created_version:
+            problem, remedy = "belongs to an earlier job of this id", "trigger the job instead"
+            fault = Fault("execution_id", shown(asked.execution_id), problem, remedy)
+            return Answer(False, OutcomeDetail.NOT_FOUND, faults=(fault,))
+        if self._work.has_job(job.job_id) or not self._filing.is_decided(job.job_id, asked.scheduled_for):
+            problem, remedy = "may still be run by its schedule", "redrive it once history shows it as DEAD"
+            fault = Fault("execution_id", shown(asked.execution_id), problem, remedy)
+            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        is_active = self._dispatches.is_active(asked.execution_id)
+        if is_active or not self._dispatches.admits(asked.execution_id, job.definition.overlap):
+            what = "this execution" if is_active else "an execution of the job"
+            fault = Fault("execution_id", shown(asked.execution_id), f"{what} is active", "wait until it has ended")
+            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        due_at = max(step.now, asked.not_before or 0)
+        head = AttemptHead(
+            asked.attempts_before + 1,
+            0,  # It is not dispatched yet, so that every dispatch comes after this.
+            0,
+            asked.execution_id,
+            job.job_id,
+            job.tenant_id,
+            job.version,
+            asked.scheduled_for,
+            due_at,
+        )
+        execution = self._codec.encode_execution(
+            head,
+            job.definition.target,
+            job.definition.retry,
+            attempts_before=asked.attempts_before,
+            redrives=asked.redrives,
+        )
+        waiting = Active(execution, step.now, Phase.WAITING, due_at, head.attempt, 0)
+        self._dispatches.change(step, asked.execution_id, waiting)
+        event = ExecutionEvent(
+            head, ExecutionState.RETRY_SCHEDULED, step.now, step.now, reason=REDRIVEN, retry_at=due_at
+        )
+        value = self._codec.encode_event(self._codec.split_head(execution)[1], event)
+        step.records.append(NewRecord(EVENTS, self._shard, asked.execution_id, value))
+        return Answer(True, OutcomeDetail.REDRIVEN, job, self._codec.encode_job(job), asked.execution_id)

@@ -1,0 +1,55 @@
+"""Route that has a dead run attempted again. That it is dead is looked up here: its owner knows only what is active."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+
+from tocsin.domain.commands import Command, CommandKind
+from tocsin.domain.errors import Fault, InvalidInput
+from tocsin.domain.executions import ExecutionState
+from tocsin.domain.fields import shown
+from tocsin.domain.ids import made_command_id
+from tocsin.roles.gateway import documented as doc
+from tocsin.roles.gateway.answers import Json
+from tocsin.roles.gateway.decided import rejected, undecided
+from tocsin.roles.gateway.parts import parts_of
+from tocsin.roles.gateway.problems import problem
+from tocsin.roles.gateway.requests import query_of, tenant_of, verb_body, verb_fields
+from tocsin.roles.gateway.runs import runs_of
+from tocsin.roles.gateway.submission import Undecided, submit
+
+router = APIRouter()
+
+REMEDY: Final = "retry what is DEAD; trigger the job for another run"
+
+
+@router.post("/v1/runs/{execution_id}:retry", response_model=None, **doc.RETRY_RUN)
+async def retry_run(request: Request, execution_id: str) -> Json:
+    """Have a dead run attempted again under its id, as the job is now. Its policy of retries begins anew."""
+    parts = parts_of(request)
+    query_of(request)
+    reader = verb_fields(await verb_body(request, parts.limits), (), {})
+    if reader.faults:
+        raise InvalidInput(reader.faults)
+    tenant_id = tenant_of(request)
+    last = (await runs_of(parts, tenant_id, execution_id))[-1]
+    if last.state != ExecutionState.DEAD:
+        text = f"the run is {last.state}"
+        return problem(409, f"{text}; {REMEDY}", [Fault("execution_id", shown(execution_id), text, REMEDY)])
+    command = Command(
+        CommandKind.REDRIVE,
+        made_command_id(parts.new_uuid_hex()),
+        last.job_id,
+        tenant_id,
+        reply_partition=0,
+        execution_id=execution_id,
+        attempts_before=last.attempt,
+    )
+    outcome = await submit(parts, command)
+    if isinstance(outcome, Undecided):
+        return undecided(outcome)
+    if not outcome.accepted:
+        return rejected(outcome)
+    return Json({"job_id": last.job_id, "execution_id": execution_id, "attempt": last.attempt + 1})
