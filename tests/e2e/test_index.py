@@ -36,7 +36,7 @@ def _store(system: System) -> Connection:
 
 def test_a_truncated_store_is_rebuilt_under_fire_and_everything_fires(system: System) -> None:
     ticking = system.create_job(path="/tick", schedule={"every_s": 2}, concurrency="allow")
-    jobs = {system.create_job(delay_s=5 + n * 12) for n in range(20)}
+    jobs = {system.create_job(delay_s=5 + n * 8) for n in range(16)}
     far = {system.create_job(delay_s=86_400 + n) for n in range(10)}
     wait_for("ticks", lambda: len(system.published()) > 3)
     # What is younger than the watermarks that were committed last is not judged yet: there is always a job that has

@@ -78,7 +78,7 @@ def test_a_broken_rule_is_found_and_its_plan_made_short() -> None:
     from tests.simulation.mutants import mutation
 
     with silence(), mutation(name):
-        plan = minimise(plan_of(result.seed), result.where, runs_max=80, seconds_max=30)
+        plan = minimise(plan_of(result.seed), result.where, runs_max=80, seconds_max=600)
         assert run(plan).where == result.where
     assert len(plan.actions) < 60
     with silence():
