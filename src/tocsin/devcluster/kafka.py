@@ -20,7 +20,7 @@ from tocsin.devcluster.node import (
 )
 from tocsin.devcluster.versions import KAFKA_COORDINATES
 
-FORMAT_TIMEOUT_S = 60.0
+FORMAT_TIMEOUT_S = 120.0
 FORMAT_OUTPUT_CHARS_MAX = 4000
 PROBE_TIMEOUT_S = 5.0
 HEAP = ("-Xms256m", "-Xmx512m")
