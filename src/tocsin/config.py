@@ -332,3 +332,15 @@ class Settings(BaseSettings):
         default=None, description="written once the process serves, with its pid and addresses, as JSON"
     )
     heartbeat_every_s: float = Field(default=5.0, gt=0)
+    callback_secrets: Annotated[
+        tuple[Annotated[SecretStr, Field(min_length=32)], ...], NoDecode, Field(max_length=2)
+    ] = Field(
+        default=(),
+        description="prove the callbacks of targets; the same on workers and gateways, separated by commas: one or,"
+        " while it is replaced, two, the newest first, 32 random characters each",
+    )
+
+    @field_validator("callback_secrets", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _listed(value)

@@ -135,6 +135,7 @@ class System:
             "TOCSIN_CASSANDRA__KEYSPACE": self.unique,
             "TOCSIN_WORKER__ALLOW_PRIVATE_TARGETS": "true",
             "TOCSIN_TRIGGER__SESSION_TIMEOUT_S": "6",
+            "TOCSIN_CALLBACK_SECRETS": "only-for-tests-of-whole-processes",
             **self.settings,
         }
 

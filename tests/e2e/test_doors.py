@@ -94,6 +94,23 @@ def test_a_job_created_on_the_command_line_runs(system: System) -> None:
     assert cli(system, "get", created["job_id"])["name"] == "by hand"
 
 
+def test_a_target_that_calls_back_ends_its_run(system: System) -> None:
+    path = "/by-callback/status/202"
+    target = {"type": "http", "url": system.target.url + path, "callback": True, "timeout_s": 600}
+    created = system.ask("POST", "/v1/jobs", {"delay_s": 0, "target": target})
+    job = created.body["job_id"]
+    accepted = wait_for("the run to be accepted", lambda: [r for r in system.runs(job) if r["reason"] == "accepted"])
+    assert accepted[0]["state"] == "RUNNING"
+    [call] = calls_of(system, path)
+    proof = {name: int(call.headers[f"tocsin-{name}"]) for name in ("attempt", "token")}
+    verb = f"/v1/runs/{call.execution_id}:complete"
+    assert system.ask("POST", verb, {**proof, "key": "0" * 64}).status == 403
+    body = {**proof, "key": call.headers["tocsin-callback-key"], "result": "7 rows"}
+    assert system.ask("POST", verb, body).status == 202
+    check_one_success(system, job, path)
+    assert system.runs(job)[0]["result"] == "7 rows"
+
+
 def test_the_plain_avro_producer_of_the_examples_creates_a_job_that_runs(system: System) -> None:
     """Several, for its partitioner is not tocsin's: some commands come to the wrong shard, and are passed on."""
     jobs = [f"plain-{n}-{uuid.uuid4().hex[:8]}" for n in range(4)]

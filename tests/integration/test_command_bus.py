@@ -41,6 +41,9 @@ class MemoryLog:
     def commands(self) -> list[tuple[int, str, bytes]]:
         return [(shard_of(job_id, SHARDS), job_id, value) for _, job_id, value in self.bus.commands]
 
+    def reports(self) -> list[tuple[int, str, bytes]]:
+        return [(shard_of(job_id, SHARDS), job_id, value) for job_id, value in self.bus.reports]
+
 
 class KafkaLog:
     """Real topics; outcomes are written in transactions, as owners write them."""
@@ -54,7 +57,8 @@ class KafkaLog:
             self.create_topics()
 
     def create_topics(self) -> None:
-        topics = [NewTopic(self.names.commands, SHARDS, 1), NewTopic(self.names.outcomes, OUTCOME_PARTITIONS, 1)]
+        sharded = [NewTopic(name, SHARDS, 1) for name in (self.names.commands, self.names.reports)]
+        topics = [*sharded, NewTopic(self.names.outcomes, OUTCOME_PARTITIONS, 1)]
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for made in admin.create_topics(topics).values():
             made.result(30)
@@ -84,8 +88,14 @@ class KafkaLog:
         await asyncio.to_thread(write)
 
     def commands(self) -> list[tuple[int, str, bytes]]:
+        return self._all_of(self.names.commands)
+
+    def reports(self) -> list[tuple[int, str, bytes]]:
+        return self._all_of(self.names.reports)
+
+    def _all_of(self, topic: str) -> list[tuple[int, str, bytes]]:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "look", "enable.partition.eof": True})
-        consumer.assign([TopicPartition(self.names.commands, p, 0) for p in range(SHARDS)])
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(SHARDS)])
         found, ended = [], 0
         while ended < SHARDS:
             message = consumer.poll(PATIENCE_S)
@@ -153,6 +163,21 @@ def test_commands_go_to_the_shard_of_their_job_and_are_acknowledged(a_log: Log) 
         assert partition == shard_of(key, SHARDS)
         assert value == key.encode()
     assert len({partition for partition, _, _ in found}) > 1
+
+
+def test_reports_go_to_the_shard_of_their_job_under_its_id(a_log: Log) -> None:
+    jobs = [f"acme@job-{n}" for n in range(20)]
+
+    async def scene() -> None:
+        async with started(a_log.new_bus(), lambda _seen: None) as bus:
+            deliveries = [bus.report(job, job.encode()) for job in jobs]
+            assert await asyncio.gather(*deliveries) == [Delivery.LOGGED] * len(jobs)
+
+    play(scene)
+    found = a_log.reports()
+    assert sorted(value.decode() for _, _, value in found) == sorted(jobs)
+    assert all((partition, key) == (shard_of(key, SHARDS), value.decode()) for partition, key, value in found)
+    assert a_log.commands() == []
 
 
 def test_commands_of_one_job_keep_their_order(a_log: Log) -> None:

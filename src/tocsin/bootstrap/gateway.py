@@ -22,6 +22,7 @@ from tocsin.bootstrap.cluster import names_of
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address
 from tocsin.config import GatewaySettings, Settings
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.errors import TocsinError
 from tocsin.roles.gateway.app import create_app
 from tocsin.roles.gateway.hosts import LOOPBACK
@@ -109,6 +110,7 @@ def _app(
         process.meter,
         lambda: generate_latest(process.meter.registry),
         _limits(settings.gateway, hosts),
+        CallbackKeys([secret.get_secret_value() for secret in settings.callback_secrets]),
     )
 
 

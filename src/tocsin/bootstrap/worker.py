@@ -20,6 +20,7 @@ from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, cancel_log, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
 from tocsin.config import Settings, WorkerSettings
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.errors import Refused, TocsinError
 from tocsin.ports.dispatch_log import DispatchLog
 from tocsin.roles.heartbeat import LoopWatch
@@ -93,7 +94,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
     return WorkerLoop(
         process.process_id,
         lanes,
-        _http_runner(process, worker),
+        _http_runner(process, settings),
         faults.with_fault(faults.AFTER_REPORT, reports, faults.FaultyReportSink),
         AvroCodec(),
         process.clock,
@@ -104,13 +105,17 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
     )
 
 
-def _http_runner(process: Process, worker: WorkerSettings) -> HttpTargetRunner:
+def _http_runner(process: Process, settings: Settings) -> HttpTargetRunner:
+    worker = settings.worker
+    callbacks = CallbackKeys([secret.get_secret_value() for secret in settings.callback_secrets])
     rules = AddressRules(allow_private=worker.allow_private_targets, allow=worker.target_allow, deny=worker.target_deny)
     secrets = {
         tenant: [secret.get_secret_value() for secret in given] for tenant, given in worker.signing_secrets.items()
     }
     try:
-        return HttpTargetRunner(process.clock, worker.response_bytes_max, rules, Signer(secrets), worker.ca_file)
+        return HttpTargetRunner(
+            process.clock, worker.response_bytes_max, rules, Signer(secrets), worker.ca_file, callbacks
+        )
     except OSError as error:
         raise Refused(
             f"the certificates in {worker.ca_file} cannot be read ({error.strerror or error}); "

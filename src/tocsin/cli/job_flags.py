@@ -76,6 +76,14 @@ Body = Annotated[
     str | None, typer.Option("--body", metavar="TEXT|@FILE", rich_help_panel=_WHAT, help="Sent as it is; @- is stdin.")
 ]
 TimeoutS = Annotated[float | None, typer.Option("--timeout-s", rich_help_panel=_WHAT, help="Of one attempt.")]
+Template = Annotated[
+    bool | None,
+    typer.Option("--template/--no-template", rich_help_panel=_WHAT, help="Fill {{attempt}} and the like in the body."),
+]
+Callback = Annotated[
+    bool | None,
+    typer.Option("--callback/--no-callback", rich_help_panel=_WHAT, help="The URL answers 202 and calls back."),
+]
 Topic = Annotated[str | None, typer.Option("--topic", rich_help_panel=_WHAT, help="Send a Kafka message here.")]
 Key = Annotated[str | None, typer.Option("--key", rich_help_panel=_WHAT, help="Of the message.")]
 Value = Annotated[
@@ -130,6 +138,8 @@ class JobFlags:
     header: Header = None
     body: Body = None
     timeout_s: TimeoutS = None
+    template: Template = None
+    callback: Callback = None
     topic: Topic = None
     key: Key = None
     value: Value = None
@@ -210,7 +220,8 @@ class JobFlags:
         return None if self.in_ is None else {"delay_s": seconds_of(self.in_, "--in")}
 
     def _target(self, before: dict[str, Any]) -> dict[str, Any] | None:
-        http = {"url": self.url, "method": self.method, "body": self.body, "timeout_s": self.timeout_s}
+        http: dict[str, Any] = {"url": self.url, "method": self.method, "body": self.body, "timeout_s": self.timeout_s}
+        http |= {"template": self.template, "callback": self.callback}
         message = {"topic": self.topic, "key": self.key, "value": self.value}
         said_http = {name: value for name, value in http.items() if value is not None}
         said_message = {name: value for name, value in message.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -37,7 +38,9 @@ def role_specs(
         host, port: where the gateway listens.
         environ: of this process; the user's own settings in it reach the roles.
     """
-    common = {**environ, **endpoint_environ(endpoints), "PYTHONUNBUFFERED": "1"}
+    # New at each start: a callback that was waited for before it is refused then, and made again after its deadline.
+    secret = {"TOCSIN_CALLBACK_SECRETS": environ.get("TOCSIN_CALLBACK_SECRETS") or token_hex(32)}
+    common = {**environ, **endpoint_environ(endpoints), **secret, "PYTHONUNBUFFERED": "1"}
     own = {
         "gateway": {"TOCSIN_GATEWAY__HOST": host, "TOCSIN_GATEWAY__PORT": str(port)},
         "worker": {

@@ -87,6 +87,7 @@ class ReportKind(StrEnum):
     TIMED_OUT  yes            yes                an attempt
     CANCELLED  yes            yes                an attempt
     RUNNING    yes            no: it is a lease  nothing yet
+    ACCEPTED   yes            no: a callback     nothing yet
     RETURNED   yes            yes                nothing, or a loss
     ========== ============== ================== ==================
     """
@@ -96,6 +97,8 @@ class ReportKind(StrEnum):
     TIMED_OUT = "TIMED_OUT"
     CANCELLED = "CANCELLED"
     RUNNING = "RUNNING"
+    ACCEPTED = "ACCEPTED"
+    """The target has taken the work over, and will say through a gateway how it ended."""
     RETURNED = "RETURNED"
 
 
@@ -142,7 +145,7 @@ class AttemptReport:
         result: a short summary of the answer, at most 1,000 characters.
         started: of a RETURNED one, see ``Started``.
         reason: of a RETURNED one, a stable word: ``stop``, ``revoked``, ``lost``, ``predecessor``.
-        timeout_s: of a RUNNING one: how long the attempt may take from its start.
+        timeout_s: of a RUNNING one: how long the attempt may take from its start; of an ACCEPTED one, from then on.
     """
 
     head: AttemptHead

@@ -16,7 +16,7 @@ RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 """Besides all of 5xx. Other 4xx say that the request itself is wrong."""
 FINAL_CLASSES: Final = frozenset(
     {
-        "redirect", "blocked", "undecodable", "too_large",
+        "redirect", "blocked", "undecodable", "too_large", "callback_refused", "callbacks_off",
         "topic_missing", "not_authorized", "reserved_topic", "invalid_record",
     }
 )  # fmt: skip

@@ -42,7 +42,6 @@ LATER_TYPES: Final = {
     "handler": "running a Python function",
 }
 LATER: Final = {
-    "callback": "targets that call back",
     "argv": "command and container targets",
     "env": "command and container targets",
     "pool": "worker pools",
@@ -63,6 +62,7 @@ class HttpTarget:
         body: sent as UTF-8, or None.
         timeout_s: limit of one attempt, from connecting to the last byte of the answer.
         template: the body holds placeholders, see ``domain.placeholders``; else it is sent byte for byte.
+        callback: an answer of 202 is no end: the target calls back, within ``timeout_s`` from then on.
     """
 
     url: str
@@ -71,6 +71,7 @@ class HttpTarget:
     body: str | None = None
     timeout_s: float = TIMEOUT_S_DEFAULT
     template: bool = False
+    callback: bool = False
 
     type: ClassVar[str] = "http"
 
@@ -126,10 +127,11 @@ def _parse_http(reader: FieldReader) -> HttpTarget | None:
     template = _parse_flag(reader, "template")
     if template:
         _check_template(reader, body)
-    reader.finish(("type", "url", "method", "headers", "body", "timeout_s", "template"), LATER)
+    callback = _parse_flag(reader, "callback")
+    reader.finish(("type", "url", "method", "headers", "body", "timeout_s", "template", "callback"), LATER)
     if len(reader.faults) > before or url is None:
         return None
-    return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT), template)
+    return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT), template, callback)
 
 
 def _parse_flag(reader: FieldReader, name: str) -> bool:

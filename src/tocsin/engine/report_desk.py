@@ -48,6 +48,8 @@ from tocsin.ports.shard_log import (
 LEASE_GRACE: Final[Micros] = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
 RETURNED_BY_STOP: Final = "stop"
+ACCEPTED: Final = "accepted"
+"""Why an execution counts as running that no worker holds: its target will call back."""
 MESSAGE_LANE: Final = "message"
 OUTLIVED: Final = "outlived_its_lane"
 OUTLIVED_ERROR: Final = AttemptError(OUTLIVED, "no worker took it up before its lane's topic was to forget it")
@@ -172,7 +174,11 @@ class ReportDesk:
 
     def expire(self, step: Step, execution_id: str) -> None:
         """A lease's deadline has passed, and no report that was in the log by then says otherwise."""
-        self._end_attempt(step, execution_id, ReportKind.TIMED_OUT, "lease_expired", "its worker did not report an end")
+        active = self._actives.get(execution_id)
+        why = ("lease_expired", "its worker did not report an end")
+        if active is not None and active.holder is None:
+            why = ("no_callback", "its target accepted it and did not call back in time")
+        self._end_attempt(step, execution_id, ReportKind.TIMED_OUT, *why)
 
     def outlive(self, step: Step, execution_id: str) -> None:
         """The record of a dispatch will soon be deleted, and no worker has taken it up: it is dispatched again.
@@ -212,10 +218,18 @@ class ReportDesk:
             step.tally.stale_reports += 1
             return
         report = current
+        if report.started_at is None and active.started_at is not None:
+            # A callback knows nothing of when the attempt began.
+            report = replace(report, started_at=active.started_at)
         if kind in ATTEMPT_ENDS:
             self._attempt_ended(step, report, kind, active, place)
+        elif active.phase == Phase.LEASED and active.holder is None:
+            # It waits for a callback, and no worker has anything to say of it any more.
+            step.tally.stale_reports += 1
         elif kind is ReportKind.RUNNING:
-            self._lease(step, report, active)
+            self._lease(step, report, active, report.worker_id)
+        elif kind is ReportKind.ACCEPTED:
+            self._lease(step, report, active, None)
         else:
             self._returned(step, report, active)
 
@@ -265,20 +279,22 @@ class ReportDesk:
         )
         self._attempt_ended(step, report, kind, active, (REPORTS, self._state.shard, self._state.reports_offset))
 
-    def _lease(self, step: Step, report: AttemptReport, active: Active) -> None:
+    def _lease(self, step: Step, report: AttemptReport, active: Active, holder: str | None) -> None:
+        """Hold a dispatch until a deadline; without a holder it waits for its target's callback, and for no process."""
         execution_id = report.head.execution_id
         timeout = round((report.timeout_s or TIMEOUT_S_DEFAULT) * SECOND)
         leased = active._replace(
             phase=Phase.LEASED,
             wake_at=step.now + timeout + LEASE_GRACE,
-            holder=report.worker_id,
+            holder=holder,
             started_at=report.started_at,
             returns=0,
         )
         first = active.phase != Phase.LEASED
         self._dispatches.change(step, execution_id, leased)
-        if first:
-            self._event(step, report, active, ExecutionState.RUNNING, None)
+        if first or holder is None:
+            reason = ACCEPTED if holder is None else None
+            self._event(step, report, active, ExecutionState.RUNNING, None, reason=reason)
 
     def _returned(self, step: Step, report: AttemptReport, active: Active) -> None:
         execution_id = report.head.execution_id

@@ -90,6 +90,10 @@ class ExecutionCodec(Protocol):
     def decode_event(self, value: bytes | None) -> ExecutionEvent: ...
 
 
+class GatewayCodec(JobCodec, ExecutionCodec, Protocol):
+    """What a gateway reads and writes."""
+
+
 class StateCodec(Protocol):
     """A shard's own log."""
 

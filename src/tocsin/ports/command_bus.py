@@ -59,6 +59,17 @@ class CommandBus(Protocol):
         """
         ...
 
+    def report(self, job_id: str, report: bytes) -> Awaitable[Delivery]:
+        """Hand a target's report in; it goes to the job's shard.
+
+        Returns:
+            As ``send`` does; a report that may be in the log twice counts once.
+
+        Raises:
+            Unavailable: as ``send`` does.
+        """
+        ...
+
     async def close(self) -> None:
         """Send what waits, for a bounded time, and let go of the log."""
         ...

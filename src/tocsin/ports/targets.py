@@ -20,7 +20,7 @@ class Attempt(NamedTuple):
 
 
 class AttemptEnd(NamedTuple):
-    """How an attempt ended. ``CANCELLED`` only after ``cancel``."""
+    """How an attempt ended. ``CANCELLED`` only after ``cancel``; ``ACCEPTED``: here, but its target goes on."""
 
     ref: Any
     kind: ReportKind

@@ -14,6 +14,7 @@ from tests.unit.gateway.owner import CODEC, Owner
 from tocsin.adapters.memory.command_bus import MemoryCommandBus
 from tocsin.adapters.memory.views import MemoryViews
 from tocsin.adapters.metrics import PrometheusMeter
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.ports.views import JobSeen
@@ -44,7 +45,7 @@ class House:
         answering: whether the owner answers at all.
     """
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, callbacks: CallbackKeys | None = None, **limits: Any) -> None:
         self.clock = StandingClock()
         self.bus = MemoryCommandBus(self.decide)
         self.views = MemoryViews()
@@ -61,6 +62,7 @@ class House:
             self.meter,
             lambda: generate_latest(self.meter.registry),
             GatewayLimits(**{"outcome_wait_s": 0.05, "store_wait_s": 1.0, **limits}),
+            callbacks,
         )
         self.client: httpx.AsyncClient
 

@@ -61,6 +61,8 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("GET", "/v1/jobs/{job_id}/runs"),
         ("GET", "/v1/runs/{execution_id}"),
         ("POST", "/v1/runs/{execution_id}:retry"),
+        ("POST", "/v1/runs/{execution_id}:complete"),
+        ("POST", "/v1/runs/{execution_id}:fail"),
         ("GET", "/v1/commands/{command_id}"),
         ("GET", "/v1/schedules:preview"),
         ("GET", "/healthz"),

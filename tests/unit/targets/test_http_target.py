@@ -24,7 +24,9 @@ from tocsin.adapters.avro.codec import AvroCodec
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.http import HttpTargetRunner
 from tocsin.adapters.targets.signatures import Signer
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.executions import AttemptHead, Execution, ReportKind
+from tocsin.domain.retries import is_retryable
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.targets import Attempt, AttemptEnd
 from tocsin.roles.worker.reports import Reporter
@@ -111,9 +113,11 @@ def make_runner() -> Iterator[Callable[..., HttpTargetRunner]]:
         deny: Sequence[str] = (),
         secrets: dict[str, list[str]] | None = None,
         ca_file: str | None = None,
+        callbacks: CallbackKeys | None = None,
     ) -> HttpTargetRunner:
         rules = AddressRules(allow_private=allow_private, allow=allow, deny=deny)
-        runners.append(HttpTargetRunner(WallClock(), response_bytes_max, rules, Signer(secrets or {}), ca_file))
+        signer = Signer(secrets or {})
+        runners.append(HttpTargetRunner(WallClock(), response_bytes_max, rules, signer, ca_file, callbacks))
         return runners[-1]
 
     yield make
@@ -414,6 +418,41 @@ def test_what_is_sent_is_signed_with_every_secret_of_the_tenant(receiver: HttpRe
 def test_without_a_secret_nothing_is_signed(receiver: HttpReceiver, make_runner: Any) -> None:
     run(make_runner(secrets={"other": ["whsec_" + "A" * 32]}), attempt(f"{receiver.url}/unsigned"))
     assert not [name for name in receiver.calls[-1].headers if name.lower().startswith("webhook-")]
+
+
+def test_202_of_a_target_that_calls_back_is_no_end(receiver: HttpReceiver, make_runner: Any) -> None:
+    keys = CallbackKeys(["s" * 32])
+    runner = make_runner(callbacks=keys)
+    accepted = attempt(f"{receiver.url}/status?code=202", callback=True, timeout_s=900.0)
+    end = run(runner, accepted)
+    assert (end.kind, end.error) == (ReportKind.ACCEPTED, None)
+    assert receiver.calls[-1].headers["Tocsin-Callback-Key"] == keys.key(ID, 2, 41)
+    report = Reporter(AvroCodec(), "w").ended(_encoded(accepted).execution, end)
+    assert AvroCodec().decode_report(report).timeout_s == 900.0
+
+
+@pytest.mark.parametrize(("code", "kind"), [(200, ReportKind.SUCCEEDED), (500, ReportKind.FAILED)])
+def test_any_other_answer_of_a_target_that_calls_back_is_an_end(
+    receiver: HttpReceiver, make_runner: Any, code: int, kind: ReportKind
+) -> None:
+    runner = make_runner(callbacks=CallbackKeys(["s" * 32]))
+    assert run(runner, attempt(f"{receiver.url}/status?code={code}", callback=True)).kind is kind
+
+
+def test_a_target_that_calls_back_is_not_called_where_it_could_not(receiver: HttpReceiver, make_runner: Any) -> None:
+    before = len(receiver.calls)
+    end = run(make_runner(), attempt(f"{receiver.url}/status?code=202", callback=True))
+    assert end.kind is ReportKind.FAILED
+    assert end.error is not None
+    assert end.error.error_class == "callbacks_off"
+    assert not is_retryable(end.kind, end.error)
+    assert len(receiver.calls) == before
+
+
+def _encoded(one: Attempt) -> Attempt:
+    codec = AvroCodec()
+    execution = codec.decode_execution(codec.encode_execution(HEAD, one.execution.target))
+    return one._replace(execution=execution)
 
 
 def test_cookies_are_not_kept(receiver: HttpReceiver, make_runner: Any) -> None:

@@ -79,8 +79,8 @@ def _target_from_avro(record: dict[str, Any]) -> Target:
     headers = record["headers"] or {}
     if record["type"] == HttpTarget.type and record["url"]:
         timeout_s = record["timeout_s"] or TIMEOUT_S_DEFAULT
-        method, template = record["method"] or "POST", record["template"] is True
-        return HttpTarget(record["url"], method, headers, record["body"], timeout_s, template)
+        flags = record["template"] is True, record["callback"] is True
+        return HttpTarget(record["url"], record["method"] or "POST", headers, record["body"], timeout_s, *flags)
     if record["type"] == MessageTarget.type and record["topic"]:
         return MessageTarget(record["topic"], record["key"], headers, record["value"])
     raise Undecodable(f"has a target of the unknown type {record['type']!r}")

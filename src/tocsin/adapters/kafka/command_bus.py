@@ -1,4 +1,4 @@
-"""Commands out, outcomes in. The blocking clients live on two threads; results reach the event loop in batches.
+"""Commands and callbacks out, outcomes in. The blocking clients live on two threads; results come to the loop batched.
 
 One thread polls the producer and knows whether the log is reachable, the other reads all of ``outcomes``. Futures and
 callbacks are touched on the event loop only.
@@ -104,15 +104,21 @@ class KafkaCommandBus:
         return [*([problem] if problem else []), *(self._tail.missing() if self._tail else ["the gateway is starting"])]
 
     def send(self, command_id: str, job_id: str, command: bytes) -> asyncio.Future[Delivery]:
+        return self._produce(self._names.commands, shard_key(job_id), job_id, command)
+
+    def report(self, job_id: str, report: bytes) -> asyncio.Future[Delivery]:
+        return self._produce(self._names.reports, job_id, job_id, report)
+
+    def _produce(self, topic: str, key: str, job_id: str, value: bytes) -> asyncio.Future[Delivery]:
         problem = self._problem
         if problem or self._producer is None or self._loop is None:
             raise Unavailable("kafka", problem or "the gateway is starting")
         delivery: asyncio.Future[Delivery] = self._loop.create_future()
         try:
             self._producer.produce(
-                self._names.commands,
-                value=command,
-                key=shard_key(job_id).encode(),
+                topic,
+                value=value,
+                key=key.encode(),
                 partition=shard_of(job_id, self._shards),
                 on_delivery=partial(self._note, delivery),
             )
@@ -120,7 +126,7 @@ class KafkaCommandBus:
             raise Unavailable("kafka", "too many commands wait to be sent") from None
         except KafkaException as error:
             if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                fault = Fault("", f"{len(command)} bytes", "is larger than the log takes", "make the job smaller")
+                fault = Fault("", f"{len(value)} bytes", "is larger than the log takes", "make the job smaller")
                 raise InvalidInput([fault]) from error
             raise unavailable(error) from error
         return delivery

@@ -20,6 +20,7 @@ class MemoryCommandBus:
 
     Attributes:
         commands: what was logged, as (command_id, job_id, command).
+        reports: what was logged, as (job_id, report).
         delivery: what becomes of commands sent from now on; None: no acknowledgement comes; an error: it is raised
             from the future.
         problems: what ``missing`` says; while there are some, ``send`` fails.
@@ -30,6 +31,7 @@ class MemoryCommandBus:
         self.commands: list[tuple[str, str, bytes]] = []
         self.delivery: Delivery | Unavailable | None = Delivery.LOGGED
         self.problems: list[str] = []
+        self.reports: list[tuple[str, bytes]] = []
         self.closed = False
         self._log: list[OutcomeSeen] = []
         self._learn: Learn | None = None
@@ -42,15 +44,26 @@ class MemoryCommandBus:
     def missing(self) -> Sequence[str]:
         return [*self.problems, *([] if self._learn else ["the gateway is starting"])]
 
-    def send(self, command_id: str, job_id: str, command: bytes) -> asyncio.Future[Delivery]:
+    def _delivery(self) -> asyncio.Future[Delivery]:
         if missing := self.missing():
             raise Unavailable("kafka", missing[0])
         delivery: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
         if isinstance(self.delivery, Unavailable):
             delivery.set_exception(self.delivery)
-            return delivery
-        if self.delivery is not None:
+        elif self.delivery is not None:
             delivery.set_result(self.delivery)
+        return delivery
+
+    def report(self, job_id: str, report: bytes) -> asyncio.Future[Delivery]:
+        delivery = self._delivery()
+        if not isinstance(self.delivery, Unavailable):
+            self.reports.append((job_id, report))
+        return delivery
+
+    def send(self, command_id: str, job_id: str, command: bytes) -> asyncio.Future[Delivery]:
+        delivery = self._delivery()
+        if isinstance(self.delivery, Unavailable):
+            return delivery
         self.commands.append((command_id, job_id, command))
         outcome = self.owner(command)
         if outcome is not None:

@@ -29,6 +29,7 @@ from tocsin.adapters.targets.answers import (
 )
 from tocsin.adapters.targets.requests import request_body, request_headers
 from tocsin.adapters.targets.signatures import Signer
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.targets import TIMEOUT_S_MAX, HttpTarget
 from tocsin.ports.clock import Clock
@@ -41,6 +42,12 @@ KEEP_ALIVE_S: Final = 1.5
 DNS_THREADS: Final = 32
 READ_BYTES: Final = 65_536
 JOIN_WAIT_S: Final = 5.0
+ACCEPTED: Final = 202
+"""The status with which a target that calls back says that it will."""
+CALLBACKS_OFF: Final = AttemptError(
+    "callbacks_off",
+    "this worker has no callback secret, so its target could not call back; see TOCSIN_CALLBACK_SECRETS",
+)
 CANCELLED: Final = AttemptError("cancelled", "cancelled by its worker")
 
 
@@ -62,6 +69,7 @@ class HttpTargetRunner:
         rules: which addresses may be reached.
         signer: signs requests.
         ca_file: certificates, in PEM, that are trusted beside those of the system.
+        callbacks: makes the keys of targets that call back.
 
     Raises:
         OSError: the certificates cannot be read.
@@ -74,11 +82,13 @@ class HttpTargetRunner:
         rules: AddressRules,
         signer: Signer | None = None,
         ca_file: str | None = None,
+        callbacks: CallbackKeys | None = None,
     ) -> None:
         self._clock = clock
         self._response_bytes_max = response_bytes_max
         self._rules = rules
         self._signer = signer or Signer({})
+        self._callbacks = callbacks or CallbackKeys()
         self._tls = _tls_context(ca_file)
         self._ended: deque[AttemptEnd] = deque()
         self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
@@ -197,7 +207,10 @@ class HttpTargetRunner:
 
     async def _call(self, attempt: Attempt, target: HttpTarget) -> tuple[ReportKind, AttemptError | None, str | None]:
         body = request_body(attempt, target)
-        headers = request_headers(attempt, target, body, self._signer, self._clock.now())
+        if target.callback and not self._callbacks:
+            return ReportKind.FAILED, CALLBACKS_OFF, None
+        now = self._clock.now()
+        headers = request_headers(attempt, target, body, self._signer, self._callbacks, now)
         # The URL was checked when the job was made; it is sent as it is, since a signature may cover it.
         url = URL(target.url, encoded=True)
         async with self._session.request(
@@ -207,7 +220,7 @@ class HttpTargetRunner:
             said = response.headers
             kind = response.content_type if "Content-Type" in said else None
             text = readable(kept, kind, response.charset, "Content-Encoding" in said)
-            return judge_answer(
+            judged = judge_answer(
                 response.status,
                 response.reason,
                 said.get("Location"),
@@ -215,6 +228,9 @@ class HttpTargetRunner:
                 said.get("Retry-After"),
                 self._clock.now(),
             )
+        if target.callback and response.status == ACCEPTED:
+            return ReportKind.ACCEPTED, None, judged[2]
+        return judged
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read an answer up to the limit, so that its connection can be used again, and return its beginning."""

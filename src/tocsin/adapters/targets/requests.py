@@ -6,6 +6,7 @@ from typing import Final
 
 from tocsin import __version__
 from tocsin.adapters.targets.signatures import Signer
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.instants import Micros, format_rfc3339
 from tocsin.domain.placeholders import filled
 from tocsin.domain.targets import HttpTarget
@@ -33,7 +34,7 @@ def request_body(attempt: Attempt, target: HttpTarget) -> bytes | None:
 
 
 def request_headers(
-    attempt: Attempt, target: HttpTarget, body: bytes | None, signer: Signer, now: Micros
+    attempt: Attempt, target: HttpTarget, body: bytes | None, signer: Signer, callbacks: CallbackKeys, now: Micros
 ) -> dict[str, str]:
     """Return the headers of the contract, and the job's own. ``now`` is the time of the attempt, µs."""
     head = attempt.execution.head
@@ -53,4 +54,6 @@ def request_headers(
     }
     if attempt.redelivered:
         headers["Tocsin-Redelivered"] = "true"
+    if target.callback:
+        headers["Tocsin-Callback-Key"] = callbacks.key(head.execution_id, head.attempt, head.token)
     return headers | signer.headers(head.tenant_id, head.execution_id, body or b"", now)

@@ -10,12 +10,14 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
 from tocsin import __version__
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.errors import TocsinError
 from tocsin.ports.clock import Clock
-from tocsin.ports.codec import JobCodec
+from tocsin.ports.codec import GatewayCodec
 from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
 from tocsin.ports.views import ViewReader
+from tocsin.roles.gateway import callbacks as callback_routes
 from tocsin.roles.gateway import changes, commands, health, jobs, later, problems, retries, runs, schedules
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.edge import Edge
@@ -28,24 +30,26 @@ from tocsin.roles.gateway.snapshots import SnapshotDesk
 def create_app(
     bus: CommandBus,
     views: ViewReader,
-    codec: JobCodec,
+    codec: GatewayCodec,
     clock: Clock,
     new_uuid_hex: Callable[[], str],
     meter: GatewayMeter,
     render_metrics: Callable[[], bytes],
     limits: GatewayLimits | None = None,
+    callbacks: CallbackKeys | None = None,
 ) -> FastAPI:
     """Return the gateway as an ASGI application; the bus is started and closed with it.
 
     Args:
         bus: the way to the owners.
         views: what is read.
-        codec: of commands, outcomes and jobs.
+        codec: of commands, outcomes, jobs and reports.
         clock: tells the time.
         new_uuid_hex: makes a UUIDv7, 32 digits.
         meter: what is counted with.
         render_metrics: writes all metrics of the process as Prometheus text.
         limits: bounds; the defaults where None.
+        callbacks: checks the keys of targets that call back; None: none may.
     """
     limits = limits or GatewayLimits()
     book = OutcomeBook(
@@ -67,7 +71,10 @@ def create_app(
             await bus.close()
 
     app = routed_app(lifespan)
-    app.state.parts = GatewayParts(bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk)
+    keys = callbacks or CallbackKeys()
+    app.state.parts = GatewayParts(
+        bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk, keys
+    )
     app.add_middleware(Edge, meter=meter, hosts=limits.hosts)
     return app
 
@@ -88,6 +95,7 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         changes.router,
         runs.router,
         retries.router,
+        callback_routes.router,
         commands.router,
         schedules.router,
         health.router,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tocsin.roles.gateway import models
+from tocsin.roles.gateway import callback_models, models
 from tocsin.roles.gateway.requests import LIMIT_DEFAULT, LIMIT_MAX, PAGE_TOKEN_CHARS_MAX, TENANT_HEADER
 
 _TENANT: Final = {
@@ -55,6 +55,7 @@ _IF_NONE_MATCH: Final = {
 }
 
 _PROBLEMS: Final = {
+    403: "The key is not that of this execution, attempt and token.",
     404: "Nothing is known under that id.",
     408: "The body took too long to arrive.",
     409: "The job, or another one, stands against it; the detail says how.",
@@ -174,6 +175,21 @@ RETRY_RUN: Final = _operation(
     {200: (models.RetriedModel, "It waits for its next attempt."), 202: _UNDECIDED},
     (404, 408, 409, 413, 415, 422, 503),
     (_TENANT,),
+)
+_CALLBACK_PROBLEMS: Final = (403, 404, 408, 413, 415, 422, 503)
+COMPLETE_RUN: Final = _operation(
+    "complete_run",
+    "runs",
+    {202: (callback_models.ReportedModel, "It is logged, and counts if this dispatch is still waited for.")},
+    _CALLBACK_PROBLEMS,
+    body=callback_models.CompleteRequest,
+)
+FAIL_RUN: Final = _operation(
+    "fail_run",
+    "runs",
+    {202: (callback_models.ReportedModel, "It is logged, and counts if this dispatch is still waited for.")},
+    _CALLBACK_PROBLEMS,
+    body=callback_models.FailRequest,
 )
 GET_COMMAND: Final = _operation(
     "get_command", "commands", {200: (models.CommandModel, "What became of it.")}, (404, 422), (_TENANT,)

@@ -102,6 +102,10 @@ class HttpTargetModel(BaseModel):
         description="fill placeholders in the body anew for each attempt: "
         + ", ".join("{{" + name + "}}" for name in PLACEHOLDERS),
     )
+    callback: bool = Field(
+        False,
+        description="an answer of 202 is no end: the target calls :complete or :fail, within timeout_s from then on",
+    )
 
 
 class RetryModel(BaseModel):

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from tocsin.roles.gateway import models
+from tocsin.roles.gateway.callback_models import CompleteRequest, FailRequest
 
 DESCRIPTION = "Jobs that fire on time, and what became of them. Answers to errors are RFC 9457 problem details."
 
@@ -28,13 +29,14 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
     )
     schemas = document["components"]["schemas"]
-    for model in (models.JobRequest, models.PauseRequest, models.ProblemModel):
+    requests = (models.JobRequest, models.PauseRequest, CompleteRequest, FailRequest)
+    for model in (*requests, models.ProblemModel):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         for name, part in schema.pop("$defs", {}).items():
             schemas.setdefault(name, part)
         schemas.setdefault(model.__name__, schema)
-    for name in ("JobRequest", "PauseRequest"):
-        schemas[name]["additionalProperties"] = False
+    for model in requests:
+        schemas[model.__name__]["additionalProperties"] = False
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)  # the framework's own validation is not used
     return document

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.ports.clock import Clock
-from tocsin.ports.codec import JobCodec
+from tocsin.ports.codec import GatewayCodec
 from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
 from tocsin.ports.views import ViewReader
@@ -43,11 +44,11 @@ class GatewayLimits:
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """The ports of one gateway, its book of outcomes and its desk of snapshots."""
+    """The ports of one gateway, its book of outcomes, its desk of snapshots, and the keys of callbacks."""
 
     bus: CommandBus
     views: ViewReader
-    codec: JobCodec
+    codec: GatewayCodec
     clock: Clock
     meter: GatewayMeter
     new_uuid_hex: Callable[[], str]
@@ -55,6 +56,7 @@ class GatewayParts:
     limits: GatewayLimits
     book: OutcomeBook
     desk: SnapshotDesk
+    callbacks: CallbackKeys
 
 
 def parts_of(request: Request) -> GatewayParts:

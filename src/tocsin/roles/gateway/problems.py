@@ -23,6 +23,7 @@ LATER: Final = "later"
 """Name of the routes that only say what is not supported yet."""
 
 TITLES: Final = {
+    403: ("wrong-key", "The key does not fit"),
     404: ("not-found", "Not found"),
     405: ("method-not-allowed", "This method is not served here"),
     408: ("body-too-slow", "The body took too long to arrive"),

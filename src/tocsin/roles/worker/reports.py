@@ -37,7 +37,8 @@ class Reporter:
         self._worker_id = worker_id
 
     def ended(self, execution: Execution, end: AttemptEnd) -> bytes:
-        """Say how an attempt ended."""
+        """Say how an attempt ended, or that its target has taken it over."""
+        target = execution.target
         report = AttemptReport(
             execution.head,
             execution.head_bytes,
@@ -48,6 +49,7 @@ class Reporter:
             execution.head.losses > 0,
             _well_formed_error(end.error),
             _well_formed(end.result),
+            timeout_s=target.timeout_s if end.kind is ReportKind.ACCEPTED and isinstance(target, HttpTarget) else None,
         )
         return self._codec.encode_report(report)
 
