@@ -138,6 +138,19 @@ def test_a_leased_attempt_that_runs_into_its_limit_is_reported_as_timed_out() ->
     assert worker.reports[1].started_at == started, "the limit counts from the start, not from the lease"
 
 
+def test_what_its_target_has_accepted_is_settled_and_takes_no_room() -> None:
+    world = World(running_max=1)
+    world.dispatch("j0", "j1", timeout_s=900.0)
+    worker = world.worker()
+    worker.steps()
+    worker.finish("j0", kind=ReportKind.ACCEPTED)
+    worker.steps(3)
+    assert worker.said == [("j0", "ACCEPTED", None)]
+    assert worker.reports[0].timeout_s == 900.0
+    assert worker.started == ["j0", "j1"]
+    assert world.offset() == 1, "the owner waits for the callback; nothing here does"
+
+
 def test_two_dispatches_of_one_execution_are_two_attempts_and_each_report_says_which() -> None:
     """Silent for too long, a holder may be given what it still runs, under the next token."""
     world = World()
