@@ -25,9 +25,11 @@ from tocsin.adapters.memory.views import MemoryViews
 from tocsin.devcluster import Endpoints
 from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.fleet import DeadLetter
 from tocsin.domain.ids import execution_id
 from tocsin.domain.instants import SECOND, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.letters import LetterId
 from tocsin.domain.schedules import RunAt
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.views import ViewWriter
@@ -65,7 +67,7 @@ class Bench:
         self.bounds = ProjectionBounds(batch_records_max=300, group_protocol=protocol, topics_refresh_s=0.5)
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
         self.logs: list[KafkaProjectionLog] = []
-        self.create(self.names.jobs, self.names.events, self.names.executions("default"))
+        self.create(self.names.jobs, self.names.events, self.names.dead_letters, self.names.executions("default"))
         self.producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": prefix})
         self.producer.init_transactions(30)
 
@@ -142,8 +144,10 @@ def test_what_is_committed_is_filed_and_what_is_aborted_is_not(bench: Bench, con
     bench.produce([(bench.names.jobs, CODEC.encode_job(job)) for job in [deleted, *jobs]])
     bench.produce(bench.runs(aborted), abort=True)
     bench.produce(bench.runs(ids))
+    letter = DeadLetter("execution", "503", NOON, "reports", 0, 5, b"bytes", f"t{ids[0][4:]}", ids[0], "one")
+    bench.produce([(bench.names.dead_letters, CODEC.encode_dead_letter(letter))])
     loop, log, meter = bench.projector(CassandraViewWriter(connection))
-    step_until(lambda: meter.counts == {"job": 21, "execution": 20, "event": 20}, loop)
+    step_until(lambda: meter.counts == {"job": 21, "execution": 20, "event": 20, "dead_letter": 1}, loop)
     reader = CassandraViewReader(connection)
 
     async def read() -> None:
@@ -152,11 +156,13 @@ def test_what_is_committed_is_filed_and_what_is_aborted_is_not(bench: Bench, con
         for job_id in ids:
             (run,) = await reader.list_runs(job_id, NOON, NOON, 10)
             assert (run.state, run.lane, run.token) == ("SUCCEEDED", "default", 3)
+        (filed,) = await reader.list_letters(f"t{ids[0][4:]}", LetterId(NOON + 1, 0, 0), NOON, 10)
+        assert (await reader.read_letter(f"t{ids[0][4:]}", filed.letter_id)).letter == letter
         for job_id in aborted:
             assert await reader.list_runs(job_id, NOON, NOON, 10) == []
 
     asyncio.run(read())
-    topics = {"jobs", "execution-events", "executions.default"}
+    topics = {"jobs", "execution-events", "dead-letters", "executions.default"}
     # The markers of transactions stand behind the last records: the lag must come to 0 all the same.
     step_until(lambda: set(log.lag()) == topics and not any(log.lag().values()), loop)
 
@@ -216,11 +222,13 @@ def test_a_lane_that_is_created_later_is_read_too(bench: Bench) -> None:
 
 def test_poison_is_counted_once_and_passed(bench: Bench) -> None:
     views = MemoryViews()
-    topics = (bench.names.jobs, bench.names.events, bench.names.executions("default"))
+    names = bench.names
+    topics = (names.jobs, names.events, names.dead_letters, names.executions("default"))
     bench.produce([(topic, b"poison") for topic in topics])
     bench.produce(bench.runs(new_ids(3)))
     loop, log, meter = bench.projector(views)
-    wanted = {"skipped job": 1, "skipped event": 1, "skipped execution": 1, "event": 3, "execution": 3}
+    kinds = ("job", "event", "execution", "dead_letter")
+    wanted = {**{f"skipped {kind}": 1 for kind in kinds}, "event": 3, "execution": 3}
     step_until(lambda: meter.counts == wanted, loop)
     log.close()
     bench.logs.clear()

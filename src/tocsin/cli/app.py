@@ -18,6 +18,7 @@ from tocsin.cli import (
     demo,
     dev,
     devcluster,
+    dlq,
     fleet,
     index,
     job_definitions,
@@ -49,6 +50,7 @@ app.add_typer(jobs.app, name="jobs")
 jobs.app.command("create")(job_definitions.create_job)
 jobs.app.command("update")(job_definitions.update_job)
 app.add_typer(runs.app, name="runs")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(cron.app, name="cron")
 app.add_typer(tz.app, name="tz")
 app.command(epilog=EPILOG)(fleet.fleet)

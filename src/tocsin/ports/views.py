@@ -1,7 +1,7 @@
-"""Port: the views that people read: jobs, their listing, and their runs.
+"""Port: the views that people read: jobs, their listing, their runs, and dead letters.
 
-The projector fills ``jobs_by_tenant`` and ``runs``; the gateway reads them. Both may lag the log by a moment.
-All writes are idempotent and indifferent to order: the logical timestamp decides.
+The projector fills ``jobs_by_tenant``, ``runs`` and ``dead_letters``; the gateway reads them. They may lag the log by a
+moment. All writes are idempotent and indifferent to order: the logical timestamp decides.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.fleet import DeadLetter
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
+from tocsin.domain.letters import LetterId
 
 
 class DispatchSeen(NamedTuple):
@@ -37,6 +39,23 @@ class JobSeen(NamedTuple):
 
     job: Job
     snapshot: bytes
+
+
+class LetterSeen(NamedTuple):
+    """A dead letter, with its id; written once, and never changed."""
+
+    letter: DeadLetter
+    letter_id: LetterId
+    written_at: int
+    """``version_of(epoch, offset)`` of its record."""
+
+
+class FiledLetter(NamedTuple):
+    """A dead letter as the view has it; in a listing without its bytes, of which ``size`` says how many there are."""
+
+    letter_id: LetterId
+    letter: DeadLetter
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +102,11 @@ class ViewWriter(Protocol):
     """The projector's side. Returns only when everything is acknowledged; raises ``Unavailable`` otherwise."""
 
     def write(
-        self, jobs: Sequence[JobSeen], dispatches: Sequence[DispatchSeen], events: Sequence[EventSeen]
+        self,
+        jobs: Sequence[JobSeen],
+        dispatches: Sequence[DispatchSeen],
+        events: Sequence[EventSeen],
+        letters: Sequence[LetterSeen] = (),
     ) -> None: ...
 
     def close(self) -> None: ...
@@ -117,6 +140,21 @@ class ViewReader(Protocol):
 
     async def read_run(self, execution_id: str) -> list[Run]:
         """Return the attempts of one execution, oldest first. Raises ``NotFound`` where the id is none or unknown."""
+        ...
+
+    async def list_letters(self, tenant_id: str, before: LetterId, oldest: Micros, limit: int) -> list[FiledLetter]:
+        """Return up to ``limit`` of a tenant's dead letters, newest first, without their bytes.
+
+        Args:
+            tenant_id: whose.
+            before: only those that stand below it in the order of ids.
+            oldest: days before that of this instant are not looked at.
+            limit: how many.
+        """
+        ...
+
+    async def read_letter(self, tenant_id: str, letter_id: LetterId) -> FiledLetter:
+        """Return one dead letter with its bytes. Raises ``NotFound`` where the tenant has none under this id."""
         ...
 
     async def ping(self) -> None:

@@ -7,13 +7,15 @@ import pytest
 from tocsin.adapters.avro import AvroCodec
 from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.fleet import DeadLetter
 from tocsin.domain.ids import execution_id, version_of
 from tocsin.domain.instants import LATEST, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.letters import LetterId
 from tocsin.domain.schedules import RunAt
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.projection_log import ProjectedRecord
-from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen
+from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen, LetterSeen
 from tocsin.roles.projector.sorting import sort_records
 
 CODEC = AvroCodec()
@@ -34,6 +36,19 @@ def record(topic: str, value: bytes | None, offset: int = 5) -> ProjectedRecord:
     return ProjectedRecord(topic, 3, offset, NOON, value)
 
 
+def letter(at: int = NOON) -> DeadLetter:
+    return DeadLetter("execution", "503", at, "reports", 3, 7, b"bytes", "acme", "job", head().execution_id)
+
+
+def test_a_dead_letter_is_known_by_when_and_where_it_was_set_aside() -> None:
+    batch = sort_records([record("dead-letters", CODEC.encode_dead_letter(letter()), offset=6)], CODEC, epoch=3)
+    assert batch.letters == [LetterSeen(letter(), LetterId(NOON, 3, 6), version_of(3, 6))]
+    assert batch.filed == {"dead_letter": 1}
+    assert batch
+    impossible = record("dead-letters", CODEC.encode_dead_letter(letter(LATEST + 1)))
+    assert sort_records([impossible], CODEC, 1).skipped == {"dead_letter": 1}
+
+
 def test_each_kind_of_record_becomes_what_it_says_with_its_place_in_order() -> None:
     job = Job("job", "acme", 9, 1, JobState.ACTIVE, NOON, NOON, JobDefinition(RunAt(NOON), TARGET), None)
     records = [
@@ -50,7 +65,13 @@ def test_each_kind_of_record_becomes_what_it_says_with_its_place_in_order() -> N
 
 
 @pytest.mark.parametrize(
-    ("topic", "kind"), [("jobs", "job"), ("execution-events", "event"), ("executions.default", "execution")]
+    ("topic", "kind"),
+    [
+        ("jobs", "job"),
+        ("execution-events", "event"),
+        ("dead-letters", "dead_letter"),
+        ("executions.default", "execution"),
+    ],
 )
 @pytest.mark.parametrize("value", [b"", b"\x00", b"{}", b"\xc3\x01" + b"\x07" * 8, b"\xc3\x01", b"x" * 10_000])
 def test_what_cannot_be_read_is_counted_and_its_neighbours_stay(topic: str, kind: str, value: bytes) -> None:

@@ -8,13 +8,15 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tocsin.adapters.cassandra.driver_errors import translated
+from tocsin.adapters.cassandra.letter_rows import letter_of
 from tocsin.adapters.cassandra.page_tokens import page_token, read_page_token
 from tocsin.adapters.cassandra.run_rows import PARTS, run_of
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.domain.errors import NotFound, Undecodable
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import LATEST, Micros, month_of, months_back
-from tocsin.ports.views import JobPage, Run
+from tocsin.domain.letters import LetterId, day_of
+from tocsin.ports.views import FiledLetter, JobPage, Run
 
 _AT_ONCE_MAX: Final = 16
 """Partitions read at once where a page may need several."""
@@ -74,6 +76,23 @@ class CassandraViewReader:
         if not rows:
             raise NotFound("run", execution_id)
         return [run_of(row) for row in reversed(rows)]
+
+    async def list_letters(self, tenant_id: str, before: LetterId, oldest: Micros, limit: int) -> list[FiledLetter]:
+        found: list[FiledLetter] = []
+        for days in _growing(range(day_of(before.at), day_of(oldest) - 1, -1)):
+            wanted = limit - len(found)
+            asked = [self._ask("select_dead_letters", (tenant_id, day, *before, wanted)) for day in days]
+            for rows in await asyncio.gather(*asked):
+                found.extend(map(letter_of, rows))
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def read_letter(self, tenant_id: str, letter_id: LetterId) -> FiledLetter:
+        rows = await self._ask("select_dead_letter", (tenant_id, day_of(letter_id.at), *letter_id))
+        if not rows:
+            raise NotFound("dead letter", letter_id.text)
+        return letter_of(rows[0])
 
     async def ping(self) -> None:
         await self._ask("select_server", ())

@@ -61,7 +61,10 @@ class KafkaProjectionLog:
         self._consumer = Consumer(config | _consumer_config(names.group("projector"), self._bounds))
         lanes = f"^{re.escape(names.executions(''))}.*"
         self._consumer.subscribe(
-            [names.jobs, names.events, lanes], on_assign=self._assigned, on_revoke=self._gone, on_lost=self._gone
+            [names.jobs, names.events, names.dead_letters, lanes],
+            on_assign=self._assigned,
+            on_revoke=self._gone,
+            on_lost=self._gone,
         )
 
     def poll(self, wait_s: float) -> list[ProjectedRecord]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Unavailable, Undecodable
@@ -11,8 +11,9 @@ from tocsin.domain.executions import ENDS, ExecutionState
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import JobState
+from tocsin.domain.letters import LetterId, day_of, tenant_of
 from tocsin.ports.schedule_store import JobRow, StoreWrites
-from tocsin.ports.views import DispatchSeen, EventSeen, JobPage, JobSeen, Run
+from tocsin.ports.views import DispatchSeen, EventSeen, FiledLetter, JobPage, JobSeen, LetterSeen, Run
 
 _TOKEN_MARK = "after:"
 
@@ -41,8 +42,15 @@ class MemoryViews:
         """Latest snapshot by (tenant, job); deleted jobs stay, as the tombstones that they are."""
         self._runs: dict[tuple[str, int, str, int], _Seen] = {}
         """By (job, nominal time, execution, attempt)."""
+        self._letters: dict[tuple[str, LetterId], FiledLetter] = {}
 
-    def write(self, jobs: Sequence[JobSeen], dispatches: Sequence[DispatchSeen], events: Sequence[EventSeen]) -> None:
+    def write(
+        self,
+        jobs: Sequence[JobSeen],
+        dispatches: Sequence[DispatchSeen],
+        events: Sequence[EventSeen],
+        letters: Sequence[LetterSeen] = (),
+    ) -> None:
         for seen in jobs:
             place = (seen.job.tenant_id, seen.job.job_id)
             known = self._listed.get(place)
@@ -57,6 +65,10 @@ class MemoryViews:
             row = self._row(event.event.head.job_id, event)
             if row.event is None or event.written_at >= row.event.written_at:
                 row.event = event
+        for letter, letter_id, _ in letters:
+            tenant_id = tenant_of(letter)
+            filed = FiledLetter(letter_id, replace(letter, tenant_id=tenant_id), len(letter.value))
+            self._letters[tenant_id, letter_id] = filed
         self.writes += 1
 
     def close(self) -> None:
@@ -105,6 +117,21 @@ class MemoryViews:
         if not found or found[0].job_id != name.job_id:
             raise NotFound("run", execution_id)
         return found
+
+    async def list_letters(self, tenant_id: str, before: LetterId, oldest: Micros, limit: int) -> list[FiledLetter]:
+        self._check()
+        found = [
+            filed._replace(letter=replace(filed.letter, value=b""))
+            for (tenant, letter_id), filed in self._letters.items()
+            if tenant == tenant_id and letter_id < before and day_of(letter_id.at) >= day_of(oldest)
+        ]
+        return sorted(found, key=lambda filed: filed.letter_id, reverse=True)[:limit]
+
+    async def read_letter(self, tenant_id: str, letter_id: LetterId) -> FiledLetter:
+        self._check()
+        if (tenant_id, letter_id) not in self._letters:
+            raise NotFound("dead letter", letter_id.text)
+        return self._letters[tenant_id, letter_id]
 
     async def ping(self) -> None:
         self._check()

@@ -14,7 +14,7 @@ OVERDUE_S = 60.0
 DEAD_LETTER_KINDS = ("record", "entry", "execution", "work")
 ALERT_KINDS = ("dead_letter", "suspended", "unknown", "skipped")
 """Those that owners tell."""
-SKIPPED_KINDS = ("job", "event", "execution")
+SKIPPED_KINDS = ("job", "event", "execution", "dead_letter")
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 

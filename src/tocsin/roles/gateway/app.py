@@ -18,7 +18,19 @@ from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
 from tocsin.ports.views import ViewReader
 from tocsin.roles.gateway import callbacks as callback_routes
-from tocsin.roles.gateway import changes, commands, health, jobs, later, problems, retries, runs, schedules
+from tocsin.roles.gateway import (
+    changes,
+    commands,
+    health,
+    jobs,
+    later,
+    letters,
+    problems,
+    redrives,
+    retries,
+    runs,
+    schedules,
+)
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.edge import Edge
 from tocsin.roles.gateway.openapi import openapi_document
@@ -96,6 +108,8 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         runs.router,
         retries.router,
         callback_routes.router,
+        letters.router,
+        redrives.router,
         commands.router,
         schedules.router,
         health.router,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tocsin.roles.gateway import callback_models, models
+from tocsin.roles.gateway import callback_models, letter_models, models
 from tocsin.roles.gateway.requests import LIMIT_DEFAULT, LIMIT_MAX, PAGE_TOKEN_CHARS_MAX, TENANT_HEADER
 
 _TENANT: Final = {
@@ -190,6 +190,38 @@ FAIL_RUN: Final = _operation(
     {202: (callback_models.ReportedModel, "It is logged, and counts if this dispatch is still waited for.")},
     _CALLBACK_PROBLEMS,
     body=callback_models.FailRequest,
+)
+LIST_LETTERS: Final = _operation(
+    "list_dead_letters",
+    "dead letters",
+    {200: (letter_models.LetterListModel, "A page of dead letters.")},
+    (404, 422, 503),
+    (
+        _TENANT,
+        _LIMIT,
+        _PAGE_TOKEN,
+        {
+            "name": "kind",
+            "in": "query",
+            "schema": {"type": "string", "enum": ["record", "entry", "work", "execution"]},
+        },
+        {"name": "job_id", "in": "query", "description": "only of this job", "schema": {"type": "string"}},
+    ),
+)
+GET_LETTER: Final = _operation(
+    "get_dead_letter",
+    "dead letters",
+    {200: (letter_models.WholeLetterModel, "The dead letter.")},
+    (404, 422, 503),
+    (_TENANT,),
+)
+REDRIVE_LETTERS: Final = _operation(
+    "redrive_dead_letters",
+    "dead letters",
+    {200: (letter_models.RedriveModel, "What came of each dead letter that was looked at.")},
+    (404, 408, 413, 415, 422, 503),
+    (_TENANT,),
+    letter_models.RedriveRequest,
 )
 GET_COMMAND: Final = _operation(
     "get_command", "commands", {200: (models.CommandModel, "What became of it.")}, (404, 422), (_TENANT,)

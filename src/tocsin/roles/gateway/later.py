@@ -15,8 +15,6 @@ ROUTES: Final = (
     ("POST", "/v1/jobs/{job_id}:backfill", "running past occurrences"),
     ("GET", "/v1/runs/{execution_id}/logs", "reading a run's output"),
     ("POST", "/v1/runs/{execution_id}:cancel", "cancelling a run"),
-    ("GET", "/v1/dead-letters", "listing dead letters"),
-    ("POST", "/v1/dead-letters:redrive", "running dead letters again"),
     ("GET", "/v1/tenants/{tenant_id}", "reading a tenant's settings"),
 )
 

@@ -15,6 +15,7 @@ from fastapi.openapi.utils import get_openapi
 
 from tocsin.roles.gateway import models
 from tocsin.roles.gateway.callback_models import CompleteRequest, FailRequest
+from tocsin.roles.gateway.letter_models import RedriveRequest
 
 DESCRIPTION = "Jobs that fire on time, and what became of them. Answers to errors are RFC 9457 problem details."
 
@@ -29,14 +30,14 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
     )
     schemas = document["components"]["schemas"]
-    requests = (models.JobRequest, models.PauseRequest, CompleteRequest, FailRequest)
+    requests = (models.JobRequest, models.PauseRequest, CompleteRequest, FailRequest, RedriveRequest)
     for model in (*requests, models.ProblemModel):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         for name, part in schema.pop("$defs", {}).items():
             schemas.setdefault(name, part)
         schemas.setdefault(model.__name__, schema)
-    for model in requests:
-        schemas[model.__name__]["additionalProperties"] = False
+    for name in (*(model.__name__ for model in requests), "LetterFilterModel"):
+        schemas[name]["additionalProperties"] = False
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)  # the framework's own validation is not used
     return document

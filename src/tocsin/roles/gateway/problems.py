@@ -42,6 +42,7 @@ TITLES: Final = {
 NOT_KNOWN: Final = {
     "job": ("job_id", "ask GET /v1/jobs for those of this tenant; the header Tocsin-Tenant names another one"),
     "run": ("execution_id", "ask GET /v1/jobs/{job_id}/runs for those of a job"),
+    "dead letter": ("dead_letter_id", "ask GET /v1/dead-letters for those of this tenant; they are kept for 90 days"),
     "command": ("command_id", "ask within an hour, and as the tenant that sent it; else read the job itself"),
 }
 """Of each kind of thing that is asked for: the field that names it, and what to do where it is not known."""

@@ -92,7 +92,7 @@ class ProjectorLoop:
     def _file(self, batch: Batch, now_s: float) -> int:
         try:
             if batch:
-                self._views.write(batch.jobs, batch.dispatches, batch.events)
+                self._views.write(batch.jobs, batch.dispatches, batch.events, batch.letters)
         except Unavailable as error:
             self._keep(batch, now_s, error)
             return 0

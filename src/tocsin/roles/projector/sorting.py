@@ -9,14 +9,17 @@ from typing import Final, Protocol
 
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.fleet import DeadLetter
 from tocsin.domain.ids import parse_execution_id, version_of
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.domain.jobs import Job
+from tocsin.domain.letters import LetterId
 from tocsin.ports.projection_log import ProjectedRecord
-from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen
+from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen, LetterSeen
 
 JOBS: Final = "jobs"
 EVENTS: Final = "execution-events"
+DEAD_LETTERS: Final = "dead-letters"
 EXECUTIONS: Final = "executions."
 """Beginning of the topics of lanes and pools; what follows is the lane."""
 
@@ -30,6 +33,8 @@ class Decoder(Protocol):
 
     def decode_head(self, value: bytes | None) -> AttemptHead: ...
 
+    def decode_dead_letter(self, value: bytes | None) -> DeadLetter: ...
+
 
 @dataclass(slots=True)
 class Batch:
@@ -38,18 +43,24 @@ class Batch:
     jobs: list[JobSeen] = field(default_factory=list)
     dispatches: list[DispatchSeen] = field(default_factory=list)
     events: list[EventSeen] = field(default_factory=list)
+    letters: list[LetterSeen] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     """Records that could not be read, by what they should have been."""
     where: dict[str, str] = field(default_factory=dict)
     """For each of these kinds, place and fault of the first."""
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.dispatches or self.events)
+        return bool(self.jobs or self.dispatches or self.events or self.letters)
 
     @property
     def filed(self) -> dict[str, int]:
         """How many of each kind there are."""
-        counts = {"job": len(self.jobs), "execution": len(self.dispatches), "event": len(self.events)}
+        counts = {
+            "job": len(self.jobs),
+            "execution": len(self.dispatches),
+            "event": len(self.events),
+            "dead_letter": len(self.letters),
+        }
         return {kind: count for kind, count in counts.items() if count}
 
 
@@ -75,6 +86,13 @@ def sort_records(records: Iterable[ProjectedRecord], codec: Decoder, epoch: int)
                 head = codec.decode_head(record.value)
                 _check(head)
                 batch.dispatches.append(DispatchSeen(head, record.timestamp, record.topic[len(EXECUTIONS) :]))
+            elif record.topic == DEAD_LETTERS:
+                kind = "dead_letter"
+                letter = codec.decode_dead_letter(record.value)
+                if not EARLIEST <= letter.at <= LATEST:
+                    raise Undecodable(f"was set aside at {letter.at}, which is outside the years 1970 to 2199")
+                place = LetterId(letter.at, record.partition, record.offset)
+                batch.letters.append(LetterSeen(letter, place, version_of(epoch, record.offset)))
             elif record.value is not None:  # A tombstone follows a DELETED snapshot, which said it all.
                 batch.jobs.append(JobSeen(codec.decode_job(record.value), record.value))
         except Undecodable as error:
