@@ -53,7 +53,7 @@ def test_each_dead_execution_becomes_one_command_no_faster_than_asked() -> None:
         answer = await redriven(client, max_per_s=2)
         assert outcomes(answer) == dict.fromkeys(letters, "redriven")
         assert (answer["redriven"], answer["next_page_token"], answer["dry_run"]) == (3, None, False)
-        commands = sorted(house.owner.redriven, key=lambda command: command.not_before or "")
+        commands = sorted(house.owner.redriven, key=lambda command: command.redrives_before or 0)
         assert [command.not_before for command in commands] == [
             "2026-10-10T12:00:00Z",
             "2026-10-10T12:00:00.500000Z",
