@@ -161,6 +161,11 @@ class Known:
         firsts = ((self.moved(since), row) for row, since in self.moving.items())
         return any(first is not None and first <= at < row for first, row in firsts)
 
+    def awaits_row(self) -> bool:
+        """Tell whether something late waits for a row of former zone data that is still to come."""
+        rows = [(self.moved(since), row) for row, since in self.moving.items() if self.place(row) > self.done]
+        return any(first is not None and first <= at < row for first, row in rows for at in self.late)
+
     def owe_from(self, at: Micros, cursors: Cursors) -> None:
         """Owe what is past the cursor and after the command at hand."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))

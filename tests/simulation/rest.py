@@ -16,11 +16,17 @@ from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS
 SETTLE_S = 900
 """How long work may take to end after all faults are over: the longest deadlines and delays, added up."""
 
+LATE_ROWS_S = 180
+"""How long after a change of zone data a row may come by the former ones: a shift, and the longest period."""
+
 
 def come_to_rest(world: World) -> None:
     """Let everything settle, and check that it did."""
     world.calm()
     world.rest(60, 2 * SECOND)
+    for _ in range(LATE_ROWS_S // 10):
+        if world.oracle.jobs.zones.awaits_rows():
+            world.rest(10, 2 * SECOND)
     _everything_moves(world)
     _nothing_is_held(world)
     _index_is_right(world)

@@ -28,6 +28,8 @@ FOUND = {
     3614: "a process that slept, and its beats that were never sent",
     9256: "a backlog that one owner began, run by another whose clock is behind",
     8302: "what was marked in a lost partition, and took a worker's room for ever",
+    5395: "a choice by name whose occurrence had run, and zone data that changed before the name was dropped",
+    6887: "a row that could not be moved in time, and was still to come as the faults were over",
     5257: "an edit of a paused job to a time at which it has run",
 }
 """Seeds that found something once, by what it was about."""

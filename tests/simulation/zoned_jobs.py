@@ -44,6 +44,10 @@ class ZoneChanges:
             elif item.kind == "move_filed" and json.loads(item.data)["done"]:
                 self._have_moved.add(shard)
 
+    def awaits_rows(self) -> bool:
+        """Tell whether rows are to come that were not moved in time, and stand for what was due before."""
+        return any(job.state == "ACTIVE" and job.awaits_row() for jobs in self._jobs.values() for job in jobs)
+
 
 def move(job: Known, asked: Asked, state: str) -> None:
     """An owner has moved a job by a command of its own."""

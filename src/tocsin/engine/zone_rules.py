@@ -217,7 +217,8 @@ class ZoneRules:
     def _was_next(self, text: str, n: int, job_id: str, scheduled_for: Micros) -> bool:
         """Tell whether an occurrence was the next one, by the data of then, as a change came."""
         era, name = self._eras[n], self._state.named.get(job_id)
-        if name is not None:
+        # A name whose occurrence is decided stays for a while; by then the schedule alone had the next one.
+        if name is not None and _is_past(name.scheduled_for, job_id, era.cursor):
             # No former owner's clock had come to the change, so what was chosen later, was so by the new data.
             return name.scheduled_for == scheduled_for and era.at is not None and name.chosen_at < era.at
         return _first_past(self._plan(text, n), 0, job_id, era.cursor) == scheduled_for
@@ -273,6 +274,11 @@ class ZoneRules:
 def _era_of(item: WorkItem) -> Era:
     data = json.loads(item.data)
     return Era(Place(*data["cursor"]), data["at"], data["version"], frozenset(data["parked"]), read_tables(data["old"]))
+
+
+def _is_past(scheduled_for: Micros | None, job_id: str, cursor: Place) -> bool:
+    """Tell whether a cursor has not come to an occurrence; to none that is past the end of its schedule."""
+    return scheduled_for is None or Place(scheduled_for, job_id, scheduled_for) > cursor
 
 
 def _first_past(plan: FiringPlan, after: Micros, job_id: str, cursor: Place) -> Micros | None:

@@ -318,3 +318,26 @@ def test_a_choice_by_name_is_kept_until_its_row_has_moved(patch: pytest.MonkeyPa
     rows = [row for bucket in world.tables.index.values() for row in bucket.values() if row.run_at > now]
     assert sorted((row.job_id, row.run_at % DAY) for row in rows) == [(job, 9 * HOUR) for job in sorted(jobs)]
     assert not world.engines[0].state.named
+
+
+def test_a_choice_by_name_that_has_run_hides_nothing_of_the_change(patch: pytest.MonkeyPatch) -> None:
+    world = World(shards=1, limits=SMALL)
+    world.start()
+    job = _job(world, "0 8-20 * * *")
+    zone_data.install(patch, "2029z", London="Europe/Athens")
+    world.start()
+    world.loop._jobs_log.held = True  # while what is filed moves, names are kept
+    world.run(0.5 * 3600, step_s=240)
+    world.clock.advance(1.75 * 3600)
+    world.settle()
+    world.run(3600, step_s=20)
+    name = world.engines[0].state.named[job]
+    assert name.scheduled_for in _times(world, job), "the occurrence that was named has run"
+    zone_data.install(patch, "2030a", Paris="Europe/Athens")
+    world.start()
+    world.run(3600, step_s=20)
+    _, at = _changed_at(world, job)
+    following = name.scheduled_for + HOUR
+    assert name.scheduled_for < at < following, "the clock passes over an hour's time"
+    # That is run as the clock goes on; where the next was by the old one, is the one after it by the new.
+    assert _times(world, job)[-3:] == [name.scheduled_for, at, following]
