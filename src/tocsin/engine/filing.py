@@ -67,7 +67,7 @@ class Filing:
         Where the cursor is behind, a late run may have stood for more than it has passed: that is decided as well.
         """
         plan, cursor = self.plan(job), self._state.cursor
-        scheduled_for = plan.next_after(max(command_at, cursor.run_at - 1, self._decided_upto(job.job_id)))
+        scheduled_for = plan.next_after(max(command_at, cursor.run_at - 1, self.decided_upto(job.job_id)))
         while scheduled_for is not None and Place(scheduled_for, job.job_id, scheduled_for) <= cursor:
             scheduled_for = plan.next_after(scheduled_for)
         if scheduled_for is None:
@@ -76,14 +76,16 @@ class Filing:
 
     def passed_upto(self, job_id: str) -> Micros:
         """Return an instant past which nothing of a job is decided, but perhaps at the instant itself."""
-        return max(self._state.cursor.run_at, self._decided_upto(job_id))
+        return max(self._state.cursor.run_at, self.decided_upto(job_id))
 
     def is_decided(self, job_id: str, scheduled_for: Micros) -> bool:
         """Tell whether a job's time line has passed an instant: by the cursor, or by a late run that stood for it."""
         is_passed = Place(scheduled_for, job_id, scheduled_for) <= self._state.cursor
-        return is_passed or scheduled_for <= self._decided_upto(job_id)
+        return is_passed or scheduled_for <= self.decided_upto(job_id)
 
-    def _decided_upto(self, job_id: str) -> Micros:
+    def decided_upto(self, job_id: str) -> Micros:
+        """Return up to when a job's occurrences are decided wherever the cursor is: by a late run that stood for them,
+        or before the job was paused."""
         void, named = self._state.voids.get(job_id), self._state.named.get(job_id)
         return max(void.decided_upto if void else 0, named.chosen_at if named else 0)
 
@@ -206,7 +208,11 @@ class Filing:
         # What the former void shadowed must stay shadowed: this one takes its place.
         older = self._state.voids.get(job.job_id)
         until = max([until, *(key.place for key in job.replaced), *([older.until] if older else [])])
-        decided_upto = self._decided_upto(job.job_id)
+        decided_upto = self.decided_upto(job.job_id)
+        if former.state is JobState.ACTIVE and job.state is JobState.PAUSED:
+            # The cursor passes a paused job without deciding anything of it, so from here on it does not tell.
+            passed = self._state.cursor.run_at
+            decided_upto = max(decided_upto, passed if job.pending is None else min(passed, job.pending - 1))
         until = max(until, Place.before(decided_upto + 1))
         if self._zones.changing and self._zones.concerns(self.text(former)):
             until = until._replace(run_at=until.run_at + SHIFT_MAX)

@@ -143,7 +143,8 @@ class JobCommands:
             pending = self._filing.held_back(former)
             if not same_schedule:
                 moved_to = self._edited_one_off(job, order) if one_off else None
-                pending = moved_to or self._filing.plan(job).next_after(order.at)
+                decided_upto = self._filing.decided_upto(job.job_id)
+                pending = moved_to or self._filing.plan(job).next_after(max(order.at, decided_upto))
                 self._pauses.skip(step, former, _upto(order, moved_to))
             job = replace(job, pending=pending, paused_until=former.paused_until)
             return self._file(step, self._timed(job), former, OutcomeDetail.UPDATED)

@@ -149,6 +149,39 @@ def test_a_job_is_not_moved_to_a_time_that_a_late_run_stood_for(world: World) ->
     assert _nominal(world, job) == [23, 26, 401, 404, 407, 410]
 
 
+def _arrive_late(world: World, job: str, commands: list[tuple[int, Command]]) -> None:
+    """Let an owner read commands only now that were appended long ago."""
+    for at, command in commands:
+        world.log.append(COMMANDS, shard_of(job, 2), job, CODEC.encode_command(command), START + at * SECOND)
+    world.settle(3)
+
+
+def test_what_a_late_run_stood_for_is_not_held_back_by_an_edit_in_a_pause(world: World) -> None:
+    """Found by the simulation: what was told as late was told once more, as held back by the pause."""
+    job = world.recur({"every_s": 3}, concurrency="allow", catch_up="skip", misfire_after_s=10)
+    world.run(4, step_s=1)
+    world.clock.set(START + 400 * SECOND)
+    world.settle(2)
+    told = [(START + 6 * SECOND, START + 399 * SECOND)]
+    assert world.skipped() == told
+    update = Command("update", "u", job, None, 0, _every(7))
+    commands = [(5, Command("pause", "p", job)), (6, update), (8, Command("resume", "r", job))]
+    _arrive_late(world, job, commands)
+    world.run(20, step_s=1)
+    assert world.skipped() == told
+    assert _nominal(world, job) == [3, 406, 413, 420]
+
+
+def test_what_ran_before_a_pause_was_read_is_not_caught_up_with_after_edits(world: World) -> None:
+    job = world.recur({"every_s": 3}, concurrency="allow")
+    world.run(31, step_s=1)
+    edits = [{**_every(period), "on_resume": "catch_up"} for period in (5, 6)]
+    updates = [(21 + n, Command("update", f"u{n}", job, None, 0, edit)) for n, edit in enumerate(edits)]
+    _arrive_late(world, job, [(20, Command("pause", "p", job)), *updates, (23, Command("resume", "r", job))])
+    world.run(12, step_s=1)
+    assert _nominal(world, job) == [*range(3, 31, 3), 36, 42]
+
+
 def test_what_was_due_when_a_job_was_given_one_time_is_told(world: World) -> None:
     world.run(20, step_s=5)
     world.store.held = True  # so the job is in memory, and the edit is decided before what is due
