@@ -33,7 +33,13 @@ def main() -> int:
     unique = f"c{uuid.uuid4().hex[:8]}"
     with (
         tempfile.TemporaryDirectory(prefix="tocsin-chaos-") as name,
-        rig(Path(name), unique, arguments.brokers, arguments.stores) as made,
+        rig(
+            Path(name),
+            unique,
+            arguments.brokers,
+            arguments.stores,
+            with_small_disk="fill_disk" in arguments.faults,
+        ) as made,
     ):
         load = Load(made, one_offs_per_s=arguments.one_offs_per_s)
         part = run_part(made, arguments.faults, arguments.duration_s, load)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from tests.chaos.history import Fault
 from tests.chaos.load import Load, duplicated_and_reordered
 from tests.chaos.rig import PATIENCE_S, Rig
+from tests.chaos.small_disk import BROKER
 from tests.e2e.system import wait_for
 from tocsin.bootstrap import faults as points
 
@@ -147,6 +148,22 @@ def _kill_server(drill: Drill, fault: str, name: str, away_s: float) -> None:
         drill.rig.cluster.start(name, die_with_parent=True)
 
 
+def fill_disk(drill: Drill) -> None:
+    """Fill a broker's disk until it gives up, then make room and start it again."""
+    disk, cluster = drill.rig.small_disk, drill.rig.cluster
+    assert disk is not None, "the rig is made with a small disk where this is among the faults"
+    with drill.fault("fill_disk", BROKER):
+        disk.fill()
+
+        def given_up() -> bool:
+            return {node.name: node.state for node in cluster.status()}[BROKER] != "running"
+
+        wait_for(f"{BROKER} to give up over its disk", given_up, PATIENCE_S)
+        time.sleep(15)
+        disk.empty()
+        cluster.start(BROKER, die_with_parent=True)
+
+
 def store_away(drill: Drill) -> None:
     """Stop the whole store for a minute, and start it again."""
     stores = [node.name for node in drill.rig.cluster.status() if node.name.startswith("cassandra")]
@@ -250,6 +267,7 @@ FAULTS: Final[dict[str, Callable[[Drill], Any]]] = {
     "die_after_report": at_point("worker", points.AFTER_REPORT, dies=True),
     "kill_broker": kill_broker,
     "kill_coordinator": kill_coordinator,
+    "fill_disk": fill_disk,
     "kill_store_node": kill_store_node,
     "store_away": store_away,
     "roll": roll,

@@ -6,13 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos.receiver import Receiver
+from tests.chaos.small_disk import SmallDisk, small_disk
 from tests.e2e.system import System, wait_for
 from tocsin.devcluster import DevCluster
 
@@ -35,6 +36,8 @@ class Rig:
         self.cluster = cluster
         self.system = system
         self.receiver = receiver
+        self.small_disk: SmallDisk | None = None
+        """The disk of one broker, where it can be filled."""
         self.steady: dict[str, int] = {}
         """Jobs of every second, with their shards; filled by the load."""
         self.admin = AdminClient({"bootstrap.servers": system.endpoints.kafka_bootstrap, "log_level": 0})
@@ -134,15 +137,18 @@ class Rig:
 
 
 @contextmanager
-def rig(directory: Path, unique: str, brokers: int, stores: int) -> Iterator[Rig]:
+def rig(directory: Path, unique: str, brokers: int, stores: int, *, with_small_disk: bool) -> Iterator[Rig]:
     """Start servers and processes, and leave none behind."""
-    cluster = DevCluster(directory / "servers", brokers=brokers, stores=stores)
-    try:
-        endpoints = cluster.up(die_with_parent=True)
-        with running(cluster, System(endpoints, unique, directory)) as made:
-            yield made
-    finally:
-        cluster.down()
+    servers = directory / "servers"
+    cluster = DevCluster(servers, brokers=brokers, stores=stores)
+    with small_disk(servers) if with_small_disk else nullcontext() as disk:
+        try:
+            endpoints = cluster.up(die_with_parent=True)
+            with running(cluster, System(endpoints, unique, directory)) as made:
+                made.small_disk = disk
+                yield made
+        finally:
+            cluster.down()
 
 
 @contextmanager
