@@ -292,7 +292,7 @@ def test_every_refusal_says_what_is_wrong_and_what_would_help() -> None:
             (412, "If-Match", "DELETE", "/v1/jobs/mine", {"headers": {"If-Match": '"1"'}}),
             (415, "Content-Type", "POST", "/v1/jobs", {"content": b"{}"}),
             (415, "Content-Encoding", "POST", "/v1/jobs", {**body, "headers": {"Content-Encoding": "gzip"}}),
-            (501, "path", "GET", "/v1/dead-letters", {}),
+            (501, "path", "GET", f"/v1/runs/{gone}.1.5/logs", {}),
             (501, "If-Unmodified-Since", "DELETE", "/v1/jobs/mine", {"headers": {"If-Unmodified-Since": "x"}}),
         ):
             [fault] = problem_of(await client.request(method, path, **more), status)["faults"]
