@@ -141,7 +141,7 @@ def rig(directory: Path, unique: str, brokers: int, stores: int, *, with_small_d
     """Start servers and processes, and leave none behind."""
     servers = directory / "servers"
     cluster = DevCluster(servers, brokers=brokers, stores=stores)
-    with small_disk(servers) if with_small_disk else nullcontext() as disk:
+    with small_disk(servers, brokers) if with_small_disk else nullcontext() as disk:
         try:
             endpoints = cluster.up(die_with_parent=True)
             with running(cluster, System(endpoints, unique, directory)) as made:

@@ -36,14 +36,17 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(servers: Path) -> Iterator[SmallDisk]:
-    """Mount it below the data of one broker that was not started yet.
+def small_disk(servers: Path, brokers: int) -> Iterator[SmallDisk]:
+    """Mount it below the data of one of so many brokers, none of which was started yet.
 
     Raises:
         PermissionError: nothing may be mounted here.
     """
     path = servers / BROKER / "data"
-    path.mkdir(parents=True)
+    for number in range(1, brokers + 1):
+        # The directory tells how many there are.
+        (servers / f"kafka-{number}").mkdir(parents=True)
+    path.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
