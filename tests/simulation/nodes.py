@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,10 @@ ENGINE_LIMITS = EngineLimits(
     zone_change_after_s=2.0,
     passed=PassedLimits(kept_s=20.0),
 )
+LASTING_LIMITS = replace(
+    ENGINE_LIMITS, outlived_after_s=EngineLimits().outlived_after_s, outlived_look_s=EngineLimits().outlived_look_s
+)
+"""Those under which nothing that is queued is dispatched again: what a worker forgets is then found by nobody."""
 WORKER_LIMITS = WorkerLimits(
     running_max=3, read_ahead_records_max=6, window_max=16, begun_max=3, suspect_max_s=8.0, stuck_attempts_max=2
 )
@@ -163,7 +168,7 @@ class TriggerNode(Node):
             world.codec,
             ClusterFacts(EPOCH, world.shards),
             LANES,
-            ENGINE_LIMITS,
+            ENGINE_LIMITS if world.seed % 2 else LASTING_LIMITS,
             1,
             self.clock,
         )
