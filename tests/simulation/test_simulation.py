@@ -30,6 +30,7 @@ FOUND = {
     8302: "what was marked in a lost partition, and took a worker's room for ever",
     5395: "a choice by name whose occurrence had run, and zone data that changed before the name was dropped",
     6887: "a row that could not be moved in time, and was still to come as the faults were over",
+    4640: "a row filed late past a time of its own job, which then followed it in its own past",
     6414: "an edit in a pause, to times that a late run had stood for",
     5257: "an edit of a paused job to a time at which it has run",
 }

@@ -79,6 +79,9 @@ class Successors:
             cursor: the one before this turn's fires.
         """
         plan = self._zones.plan(entry.plan)
+        # A row that was filed late stands past times of its own job; what follows stands past the row, as it does for
+        # whoever derives it again.
+        cursor = max(cursor, Place(*entry[:3]))
         if (overdue := self._zones.overdue(entry)) is not None:
             passed = self.passed(plan, overdue[0] - 1, overdue[1], now)
             return self._follow(entry, plan, now, cursor)._replace(overdue=passed)
