@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from tocsin.domain.catch_up import CatchUp, CatchUpPolicy
 from tocsin.domain.definitions import JobDefinition
+from tocsin.domain.entries import Place
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.instants import EARLIEST, LATEST, SECOND, Micros
 from tocsin.domain.policies import Overlap
@@ -86,6 +87,13 @@ class FiringPlan:
         if at is None or at + self.offset > self.end_at:
             return None
         return at + self.offset
+
+    def first_past(self, after: Micros, job_id: str, cursor: Place) -> Micros | None:
+        """Return the first occurrence of a job after an instant whose row would stand past a cursor, or None."""
+        at = self.next_after(max(after, cursor.run_at - 1))
+        while at is not None and Place(at, job_id, at) <= cursor:
+            at = self.next_after(at)
+        return at
 
     def previous_before(self, instant: Micros) -> Micros | None:
         """Return the last occurrence strictly before an instant, or None where there is none."""

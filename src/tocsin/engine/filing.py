@@ -66,10 +66,8 @@ class Filing:
 
         Where the cursor is behind, a late run may have stood for more than it has passed: that is decided as well.
         """
-        plan, cursor = self.plan(job), self._state.cursor
-        scheduled_for = plan.next_after(max(command_at, cursor.run_at - 1, self.decided_upto(job.job_id)))
-        while scheduled_for is not None and Place(scheduled_for, job.job_id, scheduled_for) <= cursor:
-            scheduled_for = plan.next_after(scheduled_for)
+        after = max(command_at, self.decided_upto(job.job_id))
+        scheduled_for = self.plan(job).first_past(after, job.job_id, self._state.cursor)
         if scheduled_for is None:
             return None
         return EntryKey(scheduled_for, job.job_id, job.version, scheduled_for)

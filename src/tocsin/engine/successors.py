@@ -87,7 +87,7 @@ class Successors:
             return self._follow(entry, plan, now, cursor)._replace(overdue=passed)
         if self._zones.is_too_early(entry):
             # Of former zone data, and not moved yet: it gives way to its new time.
-            later = _past(plan, entry, plan.next_after(entry.scheduled_for), cursor)
+            later = plan.first_past(entry.scheduled_for, entry.job_id, cursor)
             moved = Skipped(with_first(entry.scheduled_for, None), SkipReason.MOVED)
             return Following(self.row(entry, later), skipped=moved, runs=False)
         return self._follow(entry, plan, now, cursor)
@@ -95,8 +95,9 @@ class Successors:
     def _follow(self, entry: Entry, plan: FiringPlan, now: Micros, cursor: Place) -> Following:
         if plan.is_missed(entry.scheduled_for, now):
             return self._after_a_miss(entry, plan, now, cursor)
-        first = plan.next_after(entry.scheduled_for)
-        following = _past(plan, entry, first, cursor)
+        first = following = plan.next_after(entry.scheduled_for)
+        if first is not None and Place(first, entry.job_id, first) <= cursor:
+            following = plan.first_past(first, entry.job_id, cursor)
         skipped = None
         if first != following:
             passed = self.passed(plan, entry.scheduled_for, _end(following, cursor.run_at), now)
@@ -136,8 +137,7 @@ class Successors:
             one = None if runs else Skipped(with_first(entry.scheduled_for, None), SkipReason.LATE)
             return Following(None, skipped=one, runs=runs)
         oldest = now if plan.grace is None else now - plan.grace - 1
-        first = plan.next_after(max(oldest, cursor.run_at - 1, entry.scheduled_for))
-        following = _past(plan, entry, first, cursor)
+        following = plan.first_past(max(oldest, entry.scheduled_for), entry.job_id, cursor)
         name = NamedSuccessor(entry.job_id, entry.version, entry.scheduled_for, following, now)
         row, end = self.row(entry, following), _end(following, max(now, cursor.run_at))
         if plan.catch_up is CatchUp.FIRE_ALL:
@@ -169,13 +169,6 @@ def with_first(first: Micros, passed: Passed | None) -> Passed:
     if passed is None:
         return Passed(first, first, 1, True)
     return passed._replace(first=first, size=passed.size + 1)
-
-
-def _past(plan: FiringPlan, entry: Entry, scheduled_for: Micros | None, cursor: Place) -> Micros | None:
-    """Return the first occurrence of a job, from one of its on, whose row would stand past a cursor."""
-    while scheduled_for is not None and Place(scheduled_for, entry.job_id, scheduled_for) <= cursor:
-        scheduled_for = plan.next_after(max(scheduled_for, cursor.run_at - 1))
-    return scheduled_for
 
 
 def _end(following: Micros | None, upto: Micros) -> Micros:

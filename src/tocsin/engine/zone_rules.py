@@ -153,16 +153,16 @@ class ZoneRules:
         cursor, at = self._state.cursor, scheduled_for
         for n, era in enumerate(self._eras):
             if place <= era.cursor < cursor:
-                found = _first_past(self._plan(text, n), at, job_id, era.cursor)
+                found = self._plan(text, n).first_past(at, job_id, era.cursor)
                 if found is None:
                     return None
                 at, place = found, Place(found, job_id, found)
         if place > cursor:
             return at
         if not self._eras:
-            return _first_past(plan_of(text), at, job_id, cursor)
+            return plan_of(text).first_past(at, job_id, cursor)
         known = next((n for n, era in enumerate(self._eras) if place <= era.cursor), len(self._eras))
-        return _first_past(self._plan(text, known), at, job_id, cursor)
+        return self._plan(text, known).first_past(at, job_id, cursor)
 
     def moved(
         self, text: str, job_id: str, scheduled_for: Micros, version: int, *, by_version: bool = False
@@ -221,7 +221,7 @@ class ZoneRules:
         if name is not None and _is_past(name.scheduled_for, job_id, era.cursor):
             # No former owner's clock had come to the change, so what was chosen later, was so by the new data.
             return name.scheduled_for == scheduled_for and era.at is not None and name.chosen_at < era.at
-        return _first_past(self._plan(text, n), 0, job_id, era.cursor) == scheduled_for
+        return self._plan(text, n).first_past(0, job_id, era.cursor) == scheduled_for
 
     def _plan(self, text: str, eras: int) -> FiringPlan:
         """Return what a text means to an owner that knows so many of the changes."""
@@ -279,10 +279,3 @@ def _era_of(item: WorkItem) -> Era:
 def _is_past(scheduled_for: Micros | None, job_id: str, cursor: Place) -> bool:
     """Tell whether a cursor has not come to an occurrence; to none that is past the end of its schedule."""
     return scheduled_for is None or Place(scheduled_for, job_id, scheduled_for) > cursor
-
-
-def _first_past(plan: FiringPlan, after: Micros, job_id: str, cursor: Place) -> Micros | None:
-    at = plan.next_after(max(after, cursor.run_at - 1))
-    while at is not None and Place(at, job_id, at) <= cursor:
-        at = plan.next_after(at)
-    return at
