@@ -79,12 +79,12 @@ def parse_catch_up(job: FieldReader) -> CatchUpPolicy:
     mode = CatchUp(job.choice("catch_up", tuple(CatchUp), default=CatchUp.FIRE_ONCE) or CatchUp.FIRE_ONCE)
     after_s = job.number("misfire_after_s", low=0, high=DAY // SECOND, unit="seconds")
     grace_s = job.number("grace_s", low=0, high=GRACE_S_MAX, unit="seconds")
-    most = job.number("max_catch_up", low=1, high=MAX_CATCH_UP_MAX, unit="occurrences")
-    if most is not None and most != int(most):
-        job.fault("max_catch_up", most, "is not a whole number", "give a whole number of occurrences")
+    most = job.whole("max_catch_up", low=1, high=MAX_CATCH_UP_MAX, unit="occurrences")
     for name, value, owner in (("grace_s", grace_s, CatchUp.SKIP), ("max_catch_up", most, CatchUp.FIRE_ALL)):
         if value is not None and mode is not owner:
-            job.fault(name, value, f"goes with catch_up {owner}, not with {mode}", f"leave it out, or ask for {owner}")
+            job.fault(
+                name, job.get(name), f"goes with catch_up {owner}, not with {mode}", f"leave it out, or ask for {owner}"
+            )
     on_resume = None
     if job.get("on_resume") is not None:
         on_resume = job.choice("on_resume", tuple(OnResume), default=OnResume.SKIP)
@@ -92,7 +92,7 @@ def parse_catch_up(job: FieldReader) -> CatchUpPolicy:
         mode,
         MISFIRE_AFTER_S_DEFAULT if after_s is None else float(after_s),
         None if grace_s is None else float(grace_s),
-        MAX_CATCH_UP_DEFAULT if most is None else int(most),
+        MAX_CATCH_UP_DEFAULT if most is None else most,
         None if on_resume is None else OnResume(on_resume),
     )
 

@@ -205,6 +205,21 @@ class FieldReader:
             return value
         return None
 
+    def whole(self, name: str, *, low: int, high: int, unit: str, remedy: str = "") -> int | None:
+        """Read a whole number between ``low`` and ``high`` inclusive; ``remedy``: what to do about a broken one."""
+        value = self.number(name, low=low, high=high, unit=unit)
+        if value is not None and value != int(value):
+            self.fault(name, value, "is not a whole number", remedy or f"give a whole number of {unit}")
+        return None if value is None else int(value)
+
+    def flag(self, name: str) -> bool | None:
+        """Read true or false; None where it is absent, or neither."""
+        value = self._mapping.get(name)
+        if value is None or isinstance(value, bool):
+            return value
+        self.fault(name, value, "is neither true nor false", "give true or false")
+        return None
+
     def child(self, name: str, *, required: bool = False, remedy: str = "give an object") -> FieldReader | None:
         """Read a nested object as a reader of its own."""
         value = self._mapping.get(name)

@@ -12,6 +12,8 @@ from tocsin.domain.instants import DAY, LATEST, Micros
 
 EXECUTION: Final = "execution"
 """The kind of letter that can be redriven: an execution whose attempts are used up."""
+KINDS: Final = ("record", "entry", "work", EXECUTION)
+"""All kinds; but for that one, what could not be read, or made its owner fail."""
 KEPT_DAYS: Final = 90
 """How long a dead letter can be read: as long as its topic keeps it."""
 _ID: Final = re.compile(r"([0-9]{1,19})\.([0-9]{1,6})\.([0-9]{1,19})")

@@ -39,9 +39,8 @@ def look_up(mapping: object) -> list[Micros]:
     reader.finish(KNOWN, {})
     expression = _text(reader, "expr", 'give a cron expression such as "0 2 * * *"')
     timezone = _text(reader, "timezone", 'give an IANA zone such as "Asia/Kolkata"')
-    count = reader.number("n", low=1, high=TIMES_MAX, unit="times")
-    if count is not None and count != int(count):
-        reader.fault("n", count, "is not a whole number", f"give a whole number from 1 to {TIMES_MAX}")
+    remedy = f"give a whole number from 1 to {TIMES_MAX}"
+    count = reader.whole("n", low=1, high=TIMES_MAX, unit="times", remedy=remedy)
     direction = reader.choice("direction", ("next", "prev"), default="next")
     job_id = None
     try:
@@ -60,7 +59,7 @@ def look_up(mapping: object) -> list[Micros]:
     at: Micros | None = _start(start, timezone)
     step = plan.next_after if direction == "next" else plan.previous_before
     found: list[Micros] = []
-    while len(found) < int(count or 1) and at is not None and (at := step(at)) is not None:
+    while len(found) < (count or 1) and at is not None and (at := step(at)) is not None:
         found.append(at)
     return found
 

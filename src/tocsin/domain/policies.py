@@ -50,13 +50,11 @@ def parse_retry(job: FieldReader) -> RetryPolicy | None:
     known = ("max_attempts", "backoff", "base_s", "max_s", "jitter")
     reader.finish(known, {"retry_on": "choosing which errors are retried"})
     default = RetryPolicy()
-    attempts = reader.number("max_attempts", low=1, high=ATTEMPTS_MAX, unit="attempts")
-    if attempts is not None and attempts != int(attempts):
-        reader.fault("max_attempts", attempts, "is not a whole number", "give a whole number of attempts")
+    attempts = reader.whole("max_attempts", low=1, high=ATTEMPTS_MAX, unit="attempts")
     base_s = reader.number("base_s", low=0, high=RETRY_S_MAX, unit="seconds")
     max_s = reader.number("max_s", low=0, high=RETRY_S_MAX, unit="seconds")
     return RetryPolicy(
-        int(attempts) if attempts is not None else default.max_attempts,
+        attempts if attempts is not None else default.max_attempts,
         reader.choice("backoff", ("exponential", "fixed", "linear"), default=default.backoff) or default.backoff,
         float(base_s) if base_s is not None else default.base_s,
         float(max_s) if max_s is not None else default.max_s,

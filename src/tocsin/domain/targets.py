@@ -124,21 +124,14 @@ def _parse_http(reader: FieldReader) -> HttpTarget | None:
     headers = _parse_headers(reader)
     body = _parse_content(reader, "body", headers)
     timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
-    template = _parse_flag(reader, "template")
+    template = reader.flag("template") is True
     if template:
         _check_template(reader, body)
-    callback = _parse_flag(reader, "callback")
+    callback = reader.flag("callback") is True
     reader.finish(("type", "url", "method", "headers", "body", "timeout_s", "template", "callback"), LATER)
     if len(reader.faults) > before or url is None:
         return None
     return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT), template, callback)
-
-
-def _parse_flag(reader: FieldReader, name: str) -> bool:
-    value = reader.get(name)
-    if value is not None and not isinstance(value, bool):
-        reader.fault(name, value, "is neither true nor false", "give true or false")
-    return value is True
 
 
 def _check_template(reader: FieldReader, body: str | None) -> None:

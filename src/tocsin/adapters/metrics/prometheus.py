@@ -8,10 +8,11 @@ from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from tocsin.domain.letters import KINDS
+
 LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 OVERDUE_S = 60.0
 """So late, by default, an occurrence counts as missed."""
-DEAD_LETTER_KINDS = ("record", "entry", "execution", "work")
 ALERT_KINDS = ("dead_letter", "suspended", "unknown", "skipped")
 """Those that owners tell."""
 SKIPPED_KINDS = ("job", "event", "execution", "dead_letter")
@@ -41,7 +42,7 @@ class PrometheusMeter:
         self._redelivered = Counter("tocsin_redelivered", "Attempts that may have run before", registry=r)
         self._dead_letters = Counter("tocsin_dead_letters", "Dead letters written", ["kind"], registry=r)
         # A counter whose first value is 1 has grown by nothing, to those who compare values: each begins with 0.
-        for kind in DEAD_LETTER_KINDS:
+        for kind in KINDS:
             self._dead_letters.labels(kind)
         self._alerts = Counter("tocsin_alerts", "What people were alerted to", ["kind"], registry=r)
         for kind in ALERT_KINDS:

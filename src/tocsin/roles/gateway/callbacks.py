@@ -48,9 +48,7 @@ async def fail_run(request: Request, execution_id: str) -> Json:
     """Say that an attempt which its target had accepted with 202 has failed; the job's policy decides what follows."""
     reader = await _read(request, ("error", "retryable", "retry_after_s"))
     message = reader.text("error", chars_max=TEXT_CHARS_MAX) or "its target says that it failed"
-    retryable = reader.get("retryable")
-    if retryable is not None and not isinstance(retryable, bool):
-        reader.fault("retryable", retryable, "is neither true nor false", "give true or false")
+    retryable = reader.flag("retryable")
     after_s = reader.number("retry_after_s", low=0, high=RETRY_S_MAX, unit="seconds")
     error_class = "callback_refused" if retryable is False else "callback_failed"
     error = AttemptError(error_class, message, retry_after_s=None if after_s is None else float(after_s))

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tocsin.domain.letters import KINDS
 from tocsin.roles.gateway import callback_models, letter_models, models
 from tocsin.roles.gateway.requests import LIMIT_DEFAULT, LIMIT_MAX, PAGE_TOKEN_CHARS_MAX, TENANT_HEADER
 
@@ -177,17 +178,18 @@ RETRY_RUN: Final = _operation(
     (_TENANT,),
 )
 _CALLBACK_PROBLEMS: Final = (403, 404, 408, 413, 415, 422, 503)
+_REPORTED: Final = (callback_models.ReportedModel, "It is logged, and counts if this dispatch is still waited for.")
 COMPLETE_RUN: Final = _operation(
     "complete_run",
     "runs",
-    {202: (callback_models.ReportedModel, "It is logged, and counts if this dispatch is still waited for.")},
+    {202: _REPORTED},
     _CALLBACK_PROBLEMS,
     body=callback_models.CompleteRequest,
 )
 FAIL_RUN: Final = _operation(
     "fail_run",
     "runs",
-    {202: (callback_models.ReportedModel, "It is logged, and counts if this dispatch is still waited for.")},
+    {202: _REPORTED},
     _CALLBACK_PROBLEMS,
     body=callback_models.FailRequest,
 )
@@ -203,7 +205,7 @@ LIST_LETTERS: Final = _operation(
         {
             "name": "kind",
             "in": "query",
-            "schema": {"type": "string", "enum": ["record", "entry", "work", "execution"]},
+            "schema": {"type": "string", "enum": list(KINDS)},
         },
         {"name": "job_id", "in": "query", "description": "only of this job", "schema": {"type": "string"}},
     ),

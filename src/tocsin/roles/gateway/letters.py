@@ -12,7 +12,7 @@ from tocsin.domain import ids
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
 from tocsin.domain.fields import shown
 from tocsin.domain.instants import DAY, EARLIEST, LATEST, format_rfc3339
-from tocsin.domain.letters import KEPT_DAYS, LetterId, parse_letter_id
+from tocsin.domain.letters import KEPT_DAYS, KINDS, LetterId, parse_letter_id
 from tocsin.ports.views import FiledLetter
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
@@ -21,7 +21,6 @@ from tocsin.roles.gateway.requests import job_id_of, limit_of, page_token_of, qu
 
 router = APIRouter()
 
-KINDS: Final = ("record", "entry", "work", "execution")
 SCANNED_MAX: Final = 2_000
 """Letters that one request looks through for those that are wanted; a page may end before it is full."""
 SCANNED_AT_ONCE: Final = 500

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request
 
-from tocsin.domain.commands import Command, CommandKind, OutcomeDetail
+from tocsin.domain.commands import OutcomeDetail
 from tocsin.domain.errors import Fault, InvalidInput, NotFound
 from tocsin.domain.executions import ExecutionState
 from tocsin.domain.fields import FieldReader, shown
-from tocsin.domain.ids import made_command_id
 from tocsin.domain.instants import SECOND, Micros, format_rfc3339
 from tocsin.domain.letters import EXECUTION, LetterId
 from tocsin.ports.views import FiledLetter, Run
@@ -20,7 +19,9 @@ from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.letters import letter_id_given, letters, wanted_of
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
-from tocsin.roles.gateway.requests import execution_of, json_body, query_of, tenant_of, verb_fields
+from tocsin.roles.gateway.requests import json_body, query_of, tenant_of, verb_fields
+from tocsin.roles.gateway.retries import redrive_command
+from tocsin.roles.gateway.runs import runs_of
 from tocsin.roles.gateway.submission import Undecided, submit
 
 router = APIRouter()
@@ -49,10 +50,9 @@ async def redrive(request: Request) -> Json:
     tenant_id = tenant_of(request)
     reader = verb_fields(await json_body(request, parts.limits), _FIELDS, {})
     rate = reader.number("max_per_s", low=RATE_MIN, high=RATE_MAX, unit="executions a second") or RATE_DEFAULT
-    limit = _limit(reader)
-    dry_run = reader.get("dry_run") or False
-    if not isinstance(dry_run, bool):
-        reader.fault("dry_run", dry_run, "is neither true nor false", "give true or false")
+    remedy = f"give a whole number from 1 to {LETTERS_MAX}"
+    limit = reader.whole("limit", low=1, high=LETTERS_MAX, unit="dead letters", remedy=remedy) or LETTERS_DEFAULT
+    dry_run = reader.flag("dry_run") is True
     token = reader.text("page_token", chars_max=100)
     chosen = reader.child("filter", required=True, remedy="name a job_id or dead_letter_ids; {} means all")
     if chosen is not None:
@@ -72,13 +72,6 @@ async def redrive(request: Request) -> Json:
 
 
 _FIELDS: Final = ("filter", "max_per_s", "dry_run", "limit", "page_token")
-
-
-def _limit(reader: FieldReader) -> int:
-    given = reader.number("limit", low=1, high=LETTERS_MAX, unit="dead letters")
-    if given is not None and given != int(given):
-        reader.fault("limit", given, "is not a whole number", f"give a whole number from 1 to {LETTERS_MAX}")
-    return LETTERS_DEFAULT if given is None else int(given)
 
 
 async def _chosen(
@@ -130,11 +123,9 @@ class _Redriving:
 
     async def _history(self, one: FiledLetter) -> Run | None:
         """Return the last attempt of a letter's execution."""
-        execution_id = one.letter.execution_id or ""
         try:
-            execution_of(self._tenant_id, execution_id)
             async with self._room:
-                return (await self._parts.views.read_run(execution_id))[-1]
+                return (await runs_of(self._parts, self._tenant_id, one.letter.execution_id or ""))[-1]
         except NotFound:
             return None
 
@@ -152,7 +143,8 @@ class _Redriving:
         if self._dry_run:
             return {**answer, "outcome": WOULD_BE}
         async with self._room:
-            decided = await submit(self._parts, self._command(one, last, answer["not_before"]))
+            command = redrive_command(self._parts, self._tenant_id, last, one.letter.redrives, answer["not_before"])
+            decided = await submit(self._parts, command)
         if isinstance(decided, Undecided):
             return {**answer, "outcome": PENDING, "detail": f"ask /v1/commands/{decided.command_id}"}
         if decided.accepted:
@@ -160,16 +152,3 @@ class _Redriving:
         why = "; ".join(map(str, decided.faults)) or None
         refused = str(decided.detail or OutcomeDetail.INVALID)
         return {**answer, "outcome": refused, "not_before": None, "detail": why}
-
-    def _command(self, one: FiledLetter, last: Run, not_before: str) -> Command:
-        return Command(
-            CommandKind.REDRIVE,
-            made_command_id(self._parts.new_uuid_hex()),
-            last.job_id,
-            self._tenant_id,
-            reply_partition=0,
-            execution_id=last.execution_id,
-            attempts_before=last.attempt,
-            redrives_before=one.letter.redrives,
-            not_before=not_before,
-        )

@@ -11,10 +11,11 @@ from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import ExecutionState
 from tocsin.domain.fields import shown
 from tocsin.domain.ids import made_command_id
+from tocsin.ports.views import Run
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.decided import rejected, undecided
-from tocsin.roles.gateway.parts import parts_of
+from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.problems import problem
 from tocsin.roles.gateway.requests import query_of, tenant_of, verb_body, verb_fields
 from tocsin.roles.gateway.runs import runs_of
@@ -38,18 +39,26 @@ async def retry_run(request: Request, execution_id: str) -> Json:
     if last.state != ExecutionState.DEAD:
         text = f"the run is {last.state}"
         return problem(409, f"{text}; {REMEDY}", [Fault("execution_id", shown(execution_id), text, REMEDY)])
-    command = Command(
-        CommandKind.REDRIVE,
-        made_command_id(parts.new_uuid_hex()),
-        last.job_id,
-        tenant_id,
-        reply_partition=0,
-        execution_id=execution_id,
-        attempts_before=last.attempt,
-    )
-    outcome = await submit(parts, command)
+    outcome = await submit(parts, redrive_command(parts, tenant_id, last))
     if isinstance(outcome, Undecided):
         return undecided(outcome)
     if not outcome.accepted:
         return rejected(outcome)
     return Json({"job_id": last.job_id, "execution_id": execution_id, "attempt": last.attempt + 1})
+
+
+def redrive_command(
+    parts: GatewayParts, tenant_id: str, last: Run, redrives_before: int | None = None, not_before: str | None = None
+) -> Command:
+    """Return the command that has an execution attempted again after its last attempt; the rest is the command's."""
+    return Command(
+        CommandKind.REDRIVE,
+        made_command_id(parts.new_uuid_hex()),
+        last.job_id,
+        tenant_id,
+        reply_partition=0,
+        execution_id=last.execution_id,
+        attempts_before=last.attempt,
+        redrives_before=redrives_before,
+        not_before=not_before,
+    )
