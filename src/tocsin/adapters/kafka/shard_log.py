@@ -49,13 +49,14 @@ def _ignored(error: KafkaError | None, message: Message) -> None:
     """A delivery that nobody asks for."""
 
 
-def _read_from(consumer: Consumer, start: TopicPartition) -> None:
-    """Let a consumer read a partition from an offset on, whether it has the partition already or not."""
-    if start.partition in {held.partition for held in consumer.assignment()}:
+def _read_from(consumer: Consumer, starts: list[TopicPartition]) -> None:
+    """Let a consumer read partitions from given offsets on, whether it has them already or not."""
+    assigned = {held.partition for held in consumer.assignment()}
+    held = [start for start in starts if start.partition in assigned]
+    for start in held:
         consumer.seek(start)
-        consumer.resume([start])
-    else:
-        consumer.incremental_assign([start])
+    consumer.resume(held)
+    consumer.incremental_assign([start for start in starts if start.partition not in assigned])
 
 
 class Sent:
@@ -152,9 +153,10 @@ class KafkaShardLog:
         self.is_member = False
 
     def begin(self, starts: Mapping[int, tuple[int, int]]) -> None:
-        for shard, (command, report) in starts.items():
-            _read_from(self._commands, TopicPartition(self._names.commands, shard, command))
-            _read_from(self._reports, TopicPartition(self._names.reports, shard, report))
+        commands = [TopicPartition(self._names.commands, shard, offset) for shard, (offset, _) in starts.items()]
+        reports = [TopicPartition(self._names.reports, shard, offset) for shard, (_, offset) in starts.items()]
+        _read_from(self._commands, commands)
+        _read_from(self._reports, reports)
 
     def renew(self, transactional_id: str) -> None:
         # The former producer is only dropped: whatever it left open is fenced by the takeover that follows.
