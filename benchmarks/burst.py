@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import uuid_utils
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
 from benchmarks.bare import bare_rounds, transactions_of
+from benchmarks.creates import Creates
 from benchmarks.plot import write_cumulative
 from benchmarks.reader import reading
 from benchmarks.results_file import RESULTS, Goal, write_result
@@ -27,10 +27,7 @@ from benchmarks.rig import READY_S, Rig, rig
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.kafka.clients import base_config
 from tocsin.adapters.kafka.names import TopicNames
-from tocsin.domain.commands import Command, CommandKind
-from tocsin.domain.ids import made_command_id, made_job_id
 from tocsin.domain.instants import format_rfc3339
-from tocsin.domain.sharding import shard_key, shard_of
 
 RATIO_GOAL: Final = 0.5
 P99_GOAL_S: Final = 2.0
@@ -52,19 +49,10 @@ def create(system: Rig, names: TopicNames, n: int, due_s: int) -> float:
     place = TopicPartition(names.outcomes, 0)
     place.offset = outcomes.get_watermark_offsets(place, timeout=READY_S)[1]
     outcomes.assign([place])
-    producer = Producer({**base_config(system.bootstrap, "burst"), "enable.idempotence": True, "linger.ms": 5})
+    creates = Creates(system, names, "burst")
     for _ in range(n):
-        job_id = made_job_id(uuid_utils.uuid7().hex)
-        command_id = made_command_id(uuid_utils.uuid7().hex)
-        command = Command(CommandKind.CREATE, command_id, job_id, reply_partition=0, definition=definition)
-        value, key = codec.encode_command(command), shard_key(job_id).encode()
-        while True:
-            try:
-                producer.produce(names.commands, value, key, shard_of(job_id, system.shards))
-                break
-            except BufferError:
-                producer.poll(0.05)
-    producer.flush(READY_S)
+        creates.send(definition)
+    creates.flush()
     decided = 0
     while decided < n and time.time() < due_s:
         for message in outcomes.consume(5_000, 0.1):

@@ -15,21 +15,16 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Final
 
-import uuid_utils
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
+from benchmarks.creates import Creates
 from benchmarks.reader import Seen, reading
 from benchmarks.results_file import RESULTS, Goal, write_result
 from benchmarks.rig import READY_S, Rig, rig, wait_until
-from tocsin.adapters.avro import AvroCodec
-from tocsin.adapters.kafka.clients import base_config
 from tocsin.adapters.kafka.names import TopicNames
-from tocsin.domain.commands import Command, CommandKind
-from tocsin.domain.ids import made_command_id, made_job_id
 from tocsin.domain.instants import format_rfc3339
-from tocsin.domain.sharding import shard_key, shard_of
+from tocsin.domain.sharding import shard_of
 
 GOALS_S: Final = {"kill": 15.0, "stop": 2.0}
 SIGNALS: Final = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
@@ -53,25 +48,13 @@ class Load:
 
     def __init__(self, system: Rig, names: TopicNames, begin_s: float, last_s: float, per_s: float) -> None:
         self.due: dict[str, float] = {}
-        codec = AvroCodec()
         target = {"type": "http", "url": "http://127.0.0.1:9/nobody"}
-        producer = Producer({**base_config(system.bootstrap, "failover"), "enable.idempotence": True, "linger.ms": 5})
+        creates = Creates(system, names, "failover")
         for n in range(round((last_s - begin_s) * per_s)):
-            job_id, due_us = made_job_id(uuid_utils.uuid7().hex), round((begin_s + n / per_s) * 1e6)
+            due_us = round((begin_s + n / per_s) * 1e6)
+            job_id = creates.send({"run_at": format_rfc3339(due_us), "target": target})
             self.due[job_id] = due_us / 1e6
-            definition = {"run_at": format_rfc3339(due_us), "target": target}
-            command = Command(
-                CommandKind.CREATE,
-                made_command_id(uuid_utils.uuid7().hex),
-                job_id,
-                reply_partition=0,
-                definition=definition,
-            )
-            key, shard = shard_key(job_id).encode(), shard_of(job_id, system.shards)
-            producer.produce(names.commands, codec.encode_command(command), key, shard)
-            producer.poll(0)
-        if producer.flush(READY_S):
-            raise SystemExit("the creates could not be sent")
+        creates.flush()
 
 
 def shards_of(system: Rig, names: TopicNames) -> dict[str, set[int]]:
