@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +32,20 @@ PATIENCE_S = 90.0
 
 def wait_for(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
     """Ask until the answer is true; fail with what was waited for and the last answer."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        answer = ask()
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, f"waited {patience_s:.0f} s for {what}; last answer: {answer!r}"
-        time.sleep(0.1)
+    return _ask_until(bool, what, ask, patience_s)
 
 
 def wait_until_empty(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> None:
     """Ask until nothing is left; fail with what was waited for and what is left."""
+    _ask_until(not_, what, ask, patience_s)
+
+
+def _ask_until(is_it: Callable[[Any], bool], what: str, ask: Callable[[], Any], patience_s: float) -> Any:
     deadline = time.monotonic() + patience_s
-    while left := ask():
-        assert time.monotonic() < deadline, f"waited {patience_s:.0f} s for {what}; left: {left!r}"
+    while not is_it(answer := ask()):
+        assert time.monotonic() < deadline, f"waited {patience_s:.0f} s for {what}; last answer: {answer!r}"
         time.sleep(0.1)
+    return answer
 
 
 @dataclass
