@@ -193,6 +193,9 @@ class WorkerSettings(BaseModel):
     stuck_attempts_max: int = Field(
         16, ge=1, description="attempts that cannot be stopped, before the process recycles itself"
     )
+    alone_max: int = Field(
+        8, ge=1, description="attempts that were lost twice and run in processes of their own, at once"
+    )
     cancels_kept_max: int = Field(500_000, ge=1, description="cancelled executions that a lane remembers")
     message_batch_records_max: int = Field(
         500, ge=1, description="executions of the message lane settled in one transaction"

@@ -1,4 +1,4 @@
-"""A worker process: Kafka lanes and reports, HTTP targets."""
+"""A worker process: Kafka lanes and reports, and the runner of its attempts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from tocsin.adapters.avro.codec import AvroCodec
 from tocsin.adapters.kafka.dispatch_log import KafkaDispatchLog, consumer_config
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions, producer_config
-from tocsin.adapters.targets.addresses import AddressRules
-from tocsin.adapters.targets.http import HttpTargetRunner
-from tocsin.adapters.targets.signatures import Signer
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, cancel_log, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
+from tocsin.bootstrap.runners import worker_runner
 from tocsin.config import Settings, WorkerSettings
-from tocsin.domain.callback_keys import CallbackKeys
-from tocsin.domain.errors import Refused, TocsinError
+from tocsin.domain.errors import TocsinError
 from tocsin.ports.dispatch_log import DispatchLog
 from tocsin.roles.heartbeat import LoopWatch
 from tocsin.roles.worker import WorkerLimits, WorkerLoop
@@ -94,7 +91,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
     return WorkerLoop(
         process.process_id,
         lanes,
-        _http_runner(process, settings),
+        worker_runner(settings, process.clock),
         faults.with_fault(faults.AFTER_REPORT, reports, faults.FaultyReportSink),
         AvroCodec(),
         process.clock,
@@ -103,24 +100,6 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
         _limits(worker),
         cancel_log(process, names, settings),
     )
-
-
-def _http_runner(process: Process, settings: Settings) -> HttpTargetRunner:
-    worker = settings.worker
-    callbacks = CallbackKeys([secret.get_secret_value() for secret in settings.callback_secrets])
-    rules = AddressRules(allow_private=worker.allow_private_targets, allow=worker.target_allow, deny=worker.target_deny)
-    secrets = {
-        tenant: [secret.get_secret_value() for secret in given] for tenant, given in worker.signing_secrets.items()
-    }
-    try:
-        return HttpTargetRunner(
-            process.clock, worker.response_bytes_max, rules, Signer(secrets), worker.ca_file, callbacks
-        )
-    except OSError as error:
-        raise Refused(
-            f"the certificates in {worker.ca_file} cannot be read ({error.strerror or error}); "
-            "TOCSIN_WORKER__CA_FILE names a file in PEM"
-        ) from error
 
 
 def _limits(worker: WorkerSettings) -> WorkerLimits:

@@ -112,6 +112,12 @@ class Started(StrEnum):
     MAYBE = "maybe"
 
 
+ALONE_LOSSES: Final = 2
+"""A dispatch that was lost so often is a suspect: it is run alone, in a process of its own."""
+REAPED: Final = "reaped"
+"""Why a dispatch is returned that was run alone: its process died, and so it is to blame itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptError:
     """Why an attempt did not succeed.
@@ -144,7 +150,7 @@ class AttemptReport:
         error: why it did not succeed.
         result: a short summary of the answer, at most 1,000 characters.
         started: of a RETURNED one, see ``Started``.
-        reason: of a RETURNED one, a stable word: ``stop``, ``revoked``, ``lost``, ``predecessor``.
+        reason: of a RETURNED one, a stable word: ``stop``, ``revoked``, ``lost``, ``predecessor``, ``reaped``, …
         timeout_s: of a RUNNING one: how long the attempt may take from its start; of an ACCEPTED one, from then on.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from tocsin.domain.executions import AttemptError, Execution, ReportKind
+from tocsin.domain.executions import AttemptError, Execution, ReportKind, Started
 from tocsin.domain.instants import Micros
 
 
@@ -20,7 +20,11 @@ class Attempt(NamedTuple):
 
 
 class AttemptEnd(NamedTuple):
-    """How an attempt ended. ``CANCELLED`` only after ``cancel``; ``ACCEPTED``: here, but its target goes on."""
+    """How an attempt ended.
+
+    ``CANCELLED`` only after ``cancel``; ``ACCEPTED``: here, but its target goes on; ``RETURNED``: it is given back for
+    the reason that ``error.error_class`` names, and ``started`` says whether it may have reached its target.
+    """
 
     ref: Any
     kind: ReportKind
@@ -28,6 +32,22 @@ class AttemptEnd(NamedTuple):
     finished_at: Micros
     error: AttemptError | None = None
     result: str | None = None
+    started: Started = Started.MAYBE
+    """Only of RETURNED."""
+
+
+class RunnerSpec(NamedTuple):
+    """How a process of its own makes the runner that this process has: for attempts that are run alone.
+
+    The child imports ``factory`` and calls it once with ``argument``; what that returns is a ``TargetRunner``, which is
+    given one attempt, asked for its end, and closed. It must be able to run whatever the parent's runner can. Importing
+    and calling it happens before the attempt counts as begun, so it should do nothing that the attempt is to blame for.
+    """
+
+    factory: str
+    """``package.module:function``, importable with the parent's ``sys.path``."""
+    argument: Any
+    """Picklable; sent over a pipe, so secrets in it are seen by nobody else."""
 
 
 class TargetRunner(Protocol):

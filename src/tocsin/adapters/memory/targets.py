@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.domain.executions import AttemptError, ReportKind, Started
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import Attempt, AttemptEnd
 
@@ -35,13 +35,17 @@ class MemoryTargetRunner:
             self.finish(*attempts)
 
     def finish(
-        self, *attempts: Attempt, kind: ReportKind = ReportKind.SUCCEEDED, error: AttemptError | None = None
+        self,
+        *attempts: Attempt,
+        kind: ReportKind = ReportKind.SUCCEEDED,
+        error: AttemptError | None = None,
+        started: Started = Started.MAYBE,
     ) -> None:
         """End these attempts."""
         now = self._clock.now()
         for attempt in attempts:
             self.running.remove(attempt)
-            self._ended.append(AttemptEnd(attempt.ref, kind, now, now, error))
+            self._ended.append(AttemptEnd(attempt.ref, kind, now, now, error, started=started))
 
     def finish_all(self) -> None:
         self.finish(*self.running)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from tocsin.domain.errors import Undecodable
-from tocsin.domain.executions import Execution, ReportKind, Started
+from tocsin.domain.executions import AttemptError, Execution, ReportKind, Started
 from tocsin.domain.targets import HttpTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
@@ -211,11 +211,21 @@ class Attempts:
         if item.abandoned is not None and end.kind is ReportKind.CANCELLED:
             self._return(item, execution, item.abandoned)
             return
+        if end.kind is ReportKind.RETURNED:
+            self._return(item, execution, end.error.error_class if end.error else "", end.started, end.error)
+            return
         self._close(item, execution.head.job_id, self._reporter.ended(execution, end))
         self._meter.finished(end.kind, (end.finished_at - end.started_at) / 1e6)
 
-    def _return(self, item: Item, execution: Execution, reason: str, started: Started = Started.MAYBE) -> None:
-        report = self._reporter.returned(execution, reason, item.started_at or None, self._clock.now(), started)
+    def _return(
+        self,
+        item: Item,
+        execution: Execution,
+        reason: str,
+        started: Started = Started.MAYBE,
+        error: AttemptError | None = None,
+    ) -> None:
+        report = self._reporter.returned(execution, reason, item.started_at or None, self._clock.now(), started, error)
         self._close(item, execution.head.job_id, report)
         self._meter.returned(reason, 1)
 

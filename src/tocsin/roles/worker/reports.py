@@ -73,6 +73,7 @@ class Reporter:
         started_at: Micros | None,
         now: Micros,
         started: Started = Started.MAYBE,
+        error: AttemptError | None = None,
     ) -> bytes:
         """Give a dispatch back; it may have reached its target, unless one knows that it was not started."""
         report = AttemptReport(
@@ -83,6 +84,7 @@ class Reporter:
             started_at,
             now,
             execution.head.losses > 0,
+            _well_formed_error(error),
             started=started,
             reason=reason,
         )
