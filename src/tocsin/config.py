@@ -7,12 +7,13 @@ this module; everything else is handed the values that it needs.
 from __future__ import annotations
 
 import json
+import re
 import socket
 from base64 import b64decode
 from ipaddress import ip_network
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
@@ -35,6 +36,13 @@ def _check_signing_secret(text: str) -> None:
         raise ValueError(f"a secret is not base64: {remedy}") from None
     if not 24 <= size <= 64:
         raise ValueError(f"a secret has {size} bytes: {remedy}")
+
+
+def _checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+            raise ValueError(f"{name[:80]!r} is no pool's name: give 1 to 64 letters, digits, hyphens and underscores")
+    return tuple(dict.fromkeys(names))
 
 
 class KafkaSettings(BaseModel):
@@ -88,12 +96,28 @@ class ClusterSettings(BaseModel):
     shards: int = Field(8, ge=1, le=4096)
     outcome_partitions: int = Field(1, ge=1)
     lane_partitions: int = Field(16, ge=1)
+    pools: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        max_length=100,
+        description="names of worker pools, separated by commas, that `tocsin topics apply` makes topics for; one that is"
+        " no longer named stays until its topic is deleted",
+    )
     replication_factor: int | None = Field(
         None,
         ge=1,
         description="of topics that are created; None: 3, 1 with one broker, refused with two. With 3 or more, two "
         "replicas must be in sync",
     )
+
+    @field_validator("pools", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _listed(value)
+
+    @field_validator("pools")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _checked_names(value)
 
 
 class LaneSettings(BaseModel):
@@ -171,7 +195,12 @@ class TriggerSettings(BaseModel):
 class WorkerSettings(BaseModel):
     """Bounds of a worker process."""
 
-    lanes: tuple[str, ...] = Field(("default", "message"), min_length=1)
+    lanes: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("default", "message"), description="separated by commas; where only pools are named, none"
+    )
+    pools: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), max_length=100, description="names of pools that this worker serves, separated by commas"
+    )
     running_max: int = Field(200, ge=1, description="attempts of this process under way at once")
     read_ahead_bytes_max: int = Field(
         16_000_000, ge=1, description="records fetched and not started; half of it in the client"
@@ -227,7 +256,24 @@ class WorkerSettings(BaseModel):
         "consumer", pattern="^(consumer|classic)$", description="classic for brokers before 4.0"
     )
 
-    @field_validator("target_allow", "target_deny", mode="before")
+    @property
+    def all_lanes(self) -> tuple[str, ...]:
+        """Every lane that this worker takes executions from; where only pools were named, theirs alone."""
+        lanes = () if self.pools and "lanes" not in self.model_fields_set else self.lanes
+        return tuple(dict.fromkeys((*lanes, *(f"pool.{pool}" for pool in self.pools))))
+
+    @model_validator(mode="after")
+    def _serves_something(self) -> WorkerSettings:
+        if not self.all_lanes:
+            raise ValueError("lanes and pools are both empty: name at least one")
+        return self
+
+    @field_validator("pools")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _checked_names(value)
+
+    @field_validator("target_allow", "target_deny", "lanes", "pools", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return _listed(value)

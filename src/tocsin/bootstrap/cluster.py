@@ -44,7 +44,7 @@ def plan_topics(settings: Settings, admin: TopicAdmin) -> list[TopicChange]:
     """Return what the declared topics need."""
     cluster = settings.cluster
     counts = {"shards": cluster.shards, "lane": cluster.lane_partitions, "outcomes": cluster.outcome_partitions}
-    return admin.plan(load_declarations(topics_dir(), settings.kafka.topic_prefix, counts))
+    return admin.plan(load_declarations(topics_dir(), settings.kafka.topic_prefix, counts, cluster.pools))
 
 
 def apply_topics(settings: Settings, connection: Connection) -> list[TopicChange]:

@@ -19,6 +19,7 @@ from tocsin.adapters.cassandra.view_reader import CassandraViewReader
 from tocsin.adapters.kafka.command_bus import KafkaCommandBus
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import names_of
+from tocsin.bootstrap.pools import PoolThread, pool_roll
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address
 from tocsin.config import GatewaySettings, Settings
@@ -28,6 +29,7 @@ from tocsin.roles.gateway.app import create_app
 from tocsin.roles.gateway.hosts import LOOPBACK
 from tocsin.roles.gateway.parts import GatewayLimits
 from tocsin.roles.heartbeat import LoopWatch
+from tocsin.roles.pools import PoolBook
 
 log = structlog.get_logger()
 
@@ -67,13 +69,17 @@ def _serve(process: Process, settings: Settings) -> int:
         if server is not None:
             server.should_exit = True
 
-    app = _app(process, settings, connection, on_fatal, _hosts(settings.gateway, listener))
+    book = PoolBook(pool_roll(settings, names_of(settings), f"tocsin-gateway-{process.name}"))
+    pools = PoolThread(book)
+    app = _app(process, settings, connection, on_fatal, _hosts(settings.gateway, listener), book)
     try:
+        pools.start()
         with beating(process, settings) as life:
             server = GatewayServer(_uvicorn_config(app, settings.gateway), process, url, life.watch)
             server.run(sockets=[listener])
             life.clean = server.started and not failed
     finally:
+        pools.stop()
         connection.close()
         listener.close()
     return 3 if failed or not server.started else 0
@@ -92,6 +98,7 @@ def _app(
     connection: Connection,
     on_fatal: Callable[[], None],
     hosts: tuple[str, ...],
+    book: PoolBook,
 ) -> FastAPI:
     bus = KafkaCommandBus(
         settings.kafka.bootstrap_servers,
@@ -111,6 +118,7 @@ def _app(
         lambda: generate_latest(process.meter.registry),
         _limits(settings.gateway, hosts),
         CallbackKeys([secret.get_secret_value() for secret in settings.callback_secrets]),
+        book,
     )
 
 

@@ -71,7 +71,9 @@ class Process:
     def heartbeat(self, stopped: bool = False) -> Heartbeat:
         """Return what this process says of itself."""
         host, sent_at = socket.gethostname(), self.local_now()
-        return Heartbeat(self.process_id, self.name, self.role, host, __version__, self.started_at, stopped, sent_at)
+        pools = self.settings.worker.pools if self.role == "worker" else ()
+        started_at = self.started_at
+        return Heartbeat(self.process_id, self.name, self.role, host, __version__, started_at, stopped, sent_at, pools)
 
     def ready(self, **addresses: object) -> None:
         """Say that the process serves: a log line, and the ready file where one was asked for."""

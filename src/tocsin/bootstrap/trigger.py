@@ -13,19 +13,23 @@ from tocsin.adapters.cassandra.cluster_facts import CassandraClusterFacts
 from tocsin.adapters.cassandra.migrations import refuse_unless_migrated
 from tocsin.adapters.cassandra.schedule_store import CassandraScheduleStore
 from tocsin.adapters.cassandra.session import Connection, connect
+from tocsin.adapters.kafka.alert_sink import KafkaAlertSink
 from tocsin.adapters.kafka.fleet_log import KafkaFleetLog
 from tocsin.adapters.kafka.jobs_log import KafkaJobsLog
 from tocsin.adapters.kafka.names import TopicNames
+from tocsin.adapters.kafka.pool_roll import KafkaPoolRoll
 from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, check_retention, names_of
+from tocsin.bootstrap.pools import PoolThread, pool_roll
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
 from tocsin.config import Settings, TriggerSettings
 from tocsin.domain.errors import Refused, TocsinError
 from tocsin.domain.instants import Micros
+from tocsin.domain.pools import pool_of_lane
 from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.catch_up import CatchUpLimits
 from tocsin.engine.dispatch_desk import Lanes
@@ -34,7 +38,9 @@ from tocsin.engine.parking import ParkingLimits
 from tocsin.engine.passed_buckets import PassedLimits
 from tocsin.engine.shard_engine import EngineLimits
 from tocsin.ports.shard_log import ShardLog
+from tocsin.roles.pools import PoolBook
 from tocsin.roles.trigger.fleet import FleetReader
+from tocsin.roles.trigger.idle_pools import FIRST_SHARD, IdlePools
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
 from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
 from tocsin.roles.trigger.zone_watch import ZoneWatch, refuse_other_zone_data
@@ -98,9 +104,15 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
     jobs_log = KafkaJobsLog(
         settings.kafka.bootstrap_servers, names, f"tocsin-trigger-{process.name}", settings.kafka.extra
     )
+    roll = pool_roll(settings, names, f"tocsin-trigger-{process.name}")
+    book = PoolBook(roll)
+    fleet = FleetReader(fleet_log, process.process_id, clock.broker)
     leave = False
+    pools: PoolThread | None = None
     try:
-        loop = _loop(process, clock, names, connection, store, fleet_log, shard_log, jobs_log, settings)
+        loop = _loop(process, clock, names, connection, store, fleet, shard_log, jobs_log, book, settings)
+        pools = _pool_thread(process, names, roll, book, fleet, loop, settings)
+        pools.start()
         with beating(process, settings) as life:
             loop.join()
             watch = ZoneWatch(CassandraClusterFacts(connection), clock)
@@ -112,6 +124,8 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
         if refusal is not None:
             raise refusal
     finally:
+        if pools is not None:
+            pools.stop()
         if not leave:
             shard_log.close(leave=False)
         fleet_log.close()
@@ -156,36 +170,58 @@ def _loop(
     names: TopicNames,
     connection: Connection,
     store: CassandraScheduleStore,
-    fleet_log: KafkaFleetLog,
+    fleet: FleetReader,
     shard_log: KafkaShardLog,
     jobs_log: KafkaJobsLog,
+    book: PoolBook,
     settings: Settings,
 ) -> TriggerLoop:
     refuse_unless_migrated(connection)
     facts, counts = check_cluster(settings, connection)
     refuse_other_zone_data(CassandraClusterFacts(connection))
     lanes = _lanes(names, counts, settings)
-    check_retention(settings, [names.executions(lane) for lane in LANES if lane not in lanes.missing])
+    check_retention(settings, [names.executions(lane) for lane in lanes.partitions if lane not in lanes.missing])
     return TriggerLoop(
         _with_faults(shard_log),
         faults.with_fault(faults.AFTER_TURN_COMMIT, store, faults.FaultyStore),
         _restorer(process, clock, names, facts, counts[names.outcomes], lanes, settings),
         # Never used before, so that fencing one can only ever stop the dead.
         lambda: f"{settings.kafka.topic_prefix}{process.process_id}.{uuid_utils.uuid7().hex[-8:]}",
-        FleetReader(fleet_log, process.process_id, clock.broker),
+        fleet,
         clock,
         process.meter,
         _loop_limits(settings.trigger),
         jobs_log,
         lanes,
+        book,
     )
 
 
+def _pool_thread(
+    process: Process,
+    names: TopicNames,
+    roll: KafkaPoolRoll,
+    book: PoolBook,
+    fleet: FleetReader,
+    loop: TriggerLoop,
+    settings: Settings,
+) -> PoolThread:
+    kafka, client_id = settings.kafka, f"tocsin-trigger-{process.name}"
+    alerts = KafkaAlertSink(kafka.bootstrap_servers, names.alerts, client_id, AvroCodec(), kafka.extra)
+    idle = IdlePools(
+        roll, fleet.workers_by_pool, lambda: FIRST_SHARD in loop.engines, alerts, process.meter, process.clock
+    )
+    return PoolThread(book, lambda: idle.look(book.known() or {}))
+
+
 def _lanes(names: TopicNames, counts: Mapping[str, int], settings: Settings) -> Lanes:
-    """A lane whose topic is gone is looked for later; the others go on."""
+    """A lane whose topic is gone is looked for later; the others go on. Pools are what topics there are of theirs."""
     declared = settings.cluster.lane_partitions
+    prefix = names.executions("")
+    found = {topic.removeprefix(prefix): count for topic, count in counts.items() if topic.startswith(prefix)}
+    pools = {lane: count for lane, count in found.items() if pool_of_lane(lane) is not None}
     return Lanes(
-        {lane: counts.get(names.executions(lane), declared) for lane in LANES},
+        {lane: found.get(lane, declared) for lane in LANES} | pools,
         settings.lane.tenant_spread,
         {lane for lane in LANES if names.executions(lane) not in counts},
     )

@@ -54,7 +54,7 @@ def run_worker(settings: Settings) -> int:
 
 def _run(process: Process, settings: Settings) -> int:
     names = TopicNames(settings.kafka.topic_prefix)
-    lanes = settings.worker.lanes
+    lanes = settings.worker.all_lanes
     beside = [message_lane(process, settings, names)] if MESSAGE_LANE in lanes else []
     loop = _loop(process, settings, names) if set(lanes) - {MESSAGE_LANE} else None
     with beating(process, settings) as life:
@@ -71,7 +71,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
     servers, client_id = kafka.bootstrap_servers, process.process_id
     shards = count_partitions(servers, names.reports, START_WAIT_S, kafka.extra)
     lanes: dict[str, DispatchLog] = {}
-    for lane in worker.lanes:
+    for lane in worker.all_lanes:
         if lane == MESSAGE_LANE:
             continue
         topic = names.executions(lane)
@@ -106,7 +106,7 @@ def _limits(worker: WorkerSettings) -> WorkerLimits:
     return WorkerLimits(
         running_max=worker.running_max,
         # The other half is what the client has fetched and not delivered yet.
-        read_ahead_bytes_max=max(1, worker.read_ahead_bytes_max // 2 // len(worker.lanes)),
+        read_ahead_bytes_max=max(1, worker.read_ahead_bytes_max // 2 // len(worker.all_lanes)),
         read_ahead_records_max=worker.read_ahead_records_max,
         window_max=worker.window_max,
         begun_max=worker.begun_max,

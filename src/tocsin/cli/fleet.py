@@ -34,26 +34,31 @@ def fleet(
     since_s = seconds_of(since, "--since")
     with failures_told():
         now = time.time_ns() // 1000
-        rows = [_row(seen, now) for seen in _beats(max(0, now - round(since_s * SECOND)))]
+        beats, known = _asked(max(0, now - round(since_s * SECOND)))
+        rows = [_row(seen, now) for seen in beats]
+        pools = _pools(rows, known)
         if output is Output.JSON:
-            print_json({"processes": rows})
+            print_json({"processes": rows, "pools": pools})
         elif not rows:
             console().print(f"no process was heard of in the last {plain(since)}")
         else:
-            heads = ("ROLE", "NAME", "HOST", "VERSION", "STARTED", "LAST BEAT", "STATE")
-            names = ("role", "name", "host", "version", "started_at", "last_beat_age_s", "state")
+            heads = ("ROLE", "NAME", "HOST", "VERSION", "STARTED", "LAST BEAT", "STATE", "POOLS")
+            names = ("role", "name", "host", "version", "started_at", "last_beat_age_s", "state", "pools")
             print_rows(heads, ([_cell(name, row[name]) for name in names] for row in rows))
+        if output is Output.TABLE and pools:
+            print_rows(("POOL", "LIVING WORKERS"), ([pool["name"], str(pool["workers"])] for pool in pools))
 
 
-def _beats(since: Micros) -> list[SeenBeat]:
-    from tocsin.bootstrap.fleet import read_fleet
+def _asked(since: Micros) -> tuple[list[SeenBeat], list[str]]:
+    """Return the latest beats, and which pools there are."""
+    from tocsin.bootstrap.fleet import read_fleet, read_pools
     from tocsin.config import Settings
 
     settings = Settings()
     if "kafka" not in settings.model_fields_set:
         settings.kafka.bootstrap_servers = _dev_kafka() or settings.kafka.bootstrap_servers
     try:
-        return read_fleet(settings, since)
+        return read_fleet(settings, since), read_pools(settings)
     except TocsinError as error:
         remedy = "start a system with `tocsin dev`, or set TOCSIN_KAFKA__BOOTSTRAP_SERVERS"
         where = settings.kafka.bootstrap_servers
@@ -76,6 +81,7 @@ def _row(seen: SeenBeat, now: Micros) -> dict[str, Any]:
     state = "stopped" if beat.stopped else "silent" if age_s > SILENT_AFTER_S else "alive"
     return {
         "role": beat.role,
+        "pools": list(beat.pools),
         "name": beat.name,
         "host": beat.host,
         "version": beat.version,
@@ -88,5 +94,16 @@ def _row(seen: SeenBeat, now: Micros) -> dict[str, Any]:
     }
 
 
+def _pools(rows: list[dict[str, Any]], known: list[str]) -> list[dict[str, Any]]:
+    """Return each pool that there is, or that a worker was heard of in, with how many serve it now."""
+    counts: dict[str, int] = dict.fromkeys(known, 0)
+    for row in rows:
+        for pool in row["pools"]:
+            counts[pool] = counts.get(pool, 0) + (row["state"] == "alive")
+    return [{"name": pool, "workers": counts[pool]} for pool in sorted(counts)]
+
+
 def _cell(name: str, value: Any) -> str:
+    if name == "pools":
+        return ", ".join(value)
     return f"{value:.0f} s ago" if name == "last_beat_age_s" else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,14 @@ MetricsPort = Annotated[int | None, typer.Option(help="Port for Prometheus metri
 ReadyFile = Annotated[str | None, typer.Option(help="Written, as JSON, once the process serves.")]
 
 
-def settings_with(name: str | None, metrics_port: int | None, ready_file: str | None) -> Settings:
-    """Return the settings of the environment, overridden by what the command line says."""
-    settings = Settings()
+def settings_with(name: str | None, metrics_port: int | None, ready_file: str | None, **parts: Any) -> Settings:
+    """Return the settings of the environment, overridden by what the command line says.
+
+    Args:
+        name, metrics_port, ready_file: of any role.
+        parts: settings of parts, such as ``worker={"pools": …}``.
+    """
+    settings = Settings(**parts)
     if name is not None:
         settings.name = name
     if metrics_port is not None:
@@ -50,11 +55,22 @@ def trigger(name: Name = None, metrics_port: MetricsPort = None, ready_file: Rea
     raise typer.Exit(run_trigger(settings_with(name, metrics_port, ready_file)))
 
 
-def worker(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:
+def worker(
+    name: Name = None,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A pool to serve; may be given more than once. Then no lanes but those of TOCSIN_WORKER__LANES."
+        ),
+    ] = None,
+    metrics_port: MetricsPort = None,
+    ready_file: ReadyFile = None,
+) -> None:
     """Carry executions out."""
     from tocsin.bootstrap.worker import run_worker
 
-    raise typer.Exit(run_worker(settings_with(name, metrics_port, ready_file)))
+    parts = {"worker": {"pools": tuple(pool)}} if pool else {}
+    raise typer.Exit(run_worker(settings_with(name, metrics_port, ready_file, **parts)))
 
 
 def projector(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:

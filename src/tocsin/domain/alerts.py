@@ -26,6 +26,8 @@ class AlertKind(StrEnum):
     """The zone data have changed, and with them the time of a job's next occurrence."""
     MISSING = "missing"
     """History lacks an occurrence that was due and decided."""
+    POOL_IDLE = "pool_idle"
+    """Work waits in a pool of workers that no living worker serves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tocsin.domain.instants import Micros, format_rfc3339
 from tocsin.domain.policies import Overlap, RetryPolicy, parse_overlap, parse_retry
 from tocsin.domain.recurrence import DstPolicy
 from tocsin.domain.schedules import Delay, Every, Manual, RunAt, Schedule, parse_schedule
-from tocsin.domain.targets import Target, parse_target
+from tocsin.domain.targets import HandlerTarget, Target, parse_target
 
 NAME_CHARS_MAX: Final = 200
 LABELS_MAX: Final = 32
@@ -133,7 +133,11 @@ def target_mapping(target: Target) -> dict[str, Any]:
     fields = {name: getattr(target, name) for name in target.__slots__}
     # Flags that are not set are left out, so that a definition from before there were any stays what it was.
     fields = {name: value for name, value in fields.items() if value is not False}
-    return _present({"type": target.type, **fields, "headers": dict(target.headers) or None})
+    if isinstance(target, HandlerTarget):
+        fields["payload"] = None if target.payload is None else json.loads(target.payload)
+    else:
+        fields["headers"] = dict(target.headers) or None
+    return _present({"type": target.type, **fields})
 
 
 def _schedule_mapping(schedule: Schedule) -> dict[str, Any] | None:

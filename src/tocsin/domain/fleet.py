@@ -23,6 +23,8 @@ class Heartbeat:
     stopped: bool = False
     sent_at: Micros | None = None
     """By the sender's own clock."""
+    pools: tuple[str, ...] = ()
+    """Of a worker: the pools that it serves."""
 
 
 @dataclass(frozen=True, slots=True)

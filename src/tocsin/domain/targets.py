@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from tocsin.domain.fields import HIDDEN, JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate
 from tocsin.domain.placeholders import PLACEHOLDERS, PLACEHOLDERS_MAX, placeholder_problem
+from tocsin.domain.pools import lane_of_pool, parse_pool
 
 URL_CHARS_MAX: Final = 2048
 HEADERS_MAX: Final = 64
@@ -26,7 +27,11 @@ _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MESSAGE_KEY_CHARS_MAX: Final = 1024
-KIND_REMEDY: Final = 'give "http" or "message"'
+KIND_REMEDY: Final = 'give "http", "message" or "handler"'
+HANDLER_NAME: Final = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+HANDLER_NAME_REMEDY: Final = "give the name of a handler: 1 to 128 letters, digits and any of . _ : / -"
+DEFAULT_LANE: Final = "default"
+MESSAGE_LANE: Final = "message"
 _URL: Final = re.compile(r"[\x21-\x7e]+")
 _HOST: Final = re.compile(
     r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?"
@@ -39,15 +44,13 @@ _OWN_PREFIXES: Final = ("tocsin-", "webhook-")
 LATER_TYPES: Final = {
     "command": "running a program",
     "container": "running a container",
-    "handler": "running a Python function",
 }
 LATER: Final = {
     "argv": "command and container targets",
     "env": "command and container targets",
-    "pool": "worker pools",
+    "pool": "worker pools for this kind of target",
     "image": "container targets",
     "resources": "container targets",
-    "payload": "handler targets",
 }
 
 
@@ -95,7 +98,39 @@ class MessageTarget:
     type: ClassVar[str] = "message"
 
 
-Target = HttpTarget | MessageTarget
+@dataclass(frozen=True, slots=True)
+class HandlerTarget:
+    """A Python function that a service's own worker process registered under a name.
+
+    Attributes:
+        name: of the handler.
+        pool: whose workers run it.
+        payload: what it is called with, as JSON text; None for null.
+        timeout_s: limit of one attempt.
+    """
+
+    name: str
+    pool: str
+    payload: str | None = None
+    timeout_s: float = TIMEOUT_S_DEFAULT
+
+    type: ClassVar[str] = "handler"
+
+
+Target = HttpTarget | MessageTarget | HandlerTarget
+
+
+def pool_of(target: Target) -> str | None:
+    """Return the pool that a target names; None: it needs none."""
+    return target.pool if isinstance(target, HandlerTarget) else None
+
+
+def lane_of(target: Target) -> str:
+    """Return the lane in which executions with this target travel."""
+    pool = pool_of(target)
+    if pool is not None:
+        return lane_of_pool(pool)
+    return MESSAGE_LANE if isinstance(target, MessageTarget) else DEFAULT_LANE
 
 
 def parse_target(job: FieldReader) -> Target | None:
@@ -108,6 +143,8 @@ def parse_target(job: FieldReader) -> Target | None:
         return _parse_http(reader)
     if kind == MessageTarget.type:
         return _parse_message(reader)
+    if kind == HandlerTarget.type:
+        return _parse_handler(reader)
     if kind in LATER_TYPES:
         reader.fault("type", kind, f"is not supported yet: {LATER_TYPES[kind]}", KIND_REMEDY)
     elif kind is not None:
@@ -162,6 +199,36 @@ def _parse_message(reader: FieldReader) -> MessageTarget | None:
     if len(reader.faults) > before or topic is None:
         return None
     return MessageTarget(topic, key, headers, value)
+
+
+def _parse_handler(reader: FieldReader) -> HandlerTarget | None:
+    before = len(reader.faults)
+    name = reader.text("name", chars_max=128, required=True, remedy=HANDLER_NAME_REMEDY)
+    if name is not None and HANDLER_NAME.fullmatch(name) is None:
+        reader.fault("name", name, "is not a handler's name", HANDLER_NAME_REMEDY)
+    pool = parse_pool(reader)
+    payload = _parse_payload(reader)
+    timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
+    reader.finish(("type", "name", "pool", "payload", "timeout_s"), LATER)
+    if len(reader.faults) > before or name is None or pool is None:
+        return None
+    return HandlerTarget(name, pool, payload, float(timeout_s or TIMEOUT_S_DEFAULT))
+
+
+def _parse_payload(reader: FieldReader) -> str | None:
+    """Read any JSON, to be kept as text; a text is a JSON value like the others."""
+    given = reader.get("payload")
+    if given is None:
+        return None
+    text = as_json(given)
+    if text is None or has_surrogate(text):
+        remedy = f"nest at most {JSON_DEPTH_MAX} levels deep, with integers of at most 64 bits, in well-formed Unicode"
+        reader.fault("payload", HIDDEN, "is not JSON that every reader takes", remedy)
+    elif len(text.encode()) > BODY_BYTES_MAX:
+        reader.fault("payload", f"{len(text)} characters", "is too large", f"give at most {BODY_BYTES_MAX} bytes")
+    else:
+        return text
+    return None
 
 
 def _parse_url(reader: FieldReader) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.entries import Entry
-from tocsin.domain.errors import Undecodable
+from tocsin.domain.errors import Fault, Undecodable
 from tocsin.domain.executions import ExecutionEvent, ExecutionState, dispatch_key
 from tocsin.domain.firing import Passed, plan_of
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
@@ -19,9 +19,11 @@ from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job
 from tocsin.domain.policies import Overlap
+from tocsin.domain.pools import pool_of_lane, unknown_pool
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.sharding import lane_partition
+from tocsin.domain.targets import Target, lane_of, pool_of
 from tocsin.engine import dead_letters
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
@@ -29,7 +31,6 @@ from tocsin.engine.suspects import EXECUTION, Suspect
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import EVENTS, JOBS, NewRecord, executions
 
-DEFAULT_LANE = "default"
 INDEX = "schedule_index"
 """What a dead letter names as the place of a damaged row."""
 SMALLEST_EXECUTION_BYTES = 20
@@ -40,8 +41,6 @@ RELEASED_AT_ONCE = 64
 """Executions looked at together when what waited is dispatched again; bodies may be large."""
 ALERTED_SKIPS = frozenset({SkipReason.MISSED, SkipReason.LATE, SkipReason.MAX_CATCH_UP})
 """Reasons that say that nothing could fire in time; the others are what a job asked for."""
-LANE_OF_TARGET = {"message": "message"}
-"""Lanes by the type of the target; all others go to the default lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Lanes:
     """How executions are spread.
 
     Attributes:
-        partitions: of each lane.
+        partitions: of each lane. Those of pools come as they are found.
         tenant_spread: how many of them serve one tenant.
         missing: lanes whose topic is not there; what is due in them waits in the state. Its owner's loop keeps it.
     """
@@ -58,10 +57,13 @@ class Lanes:
     tenant_spread: int = 8
     missing: set[str] = field(default_factory=set)
 
+    def lacks(self, lane: str) -> bool:
+        """Tell whether nothing can be published in a lane now: its topic is gone, or its pool was not found yet."""
+        return lane in self.missing or lane not in self.partitions
 
-def lane_of(target_type: str) -> str:
-    """Return the lane of a target of this type."""
-    return LANE_OF_TARGET.get(target_type, DEFAULT_LANE)
+    def pools(self) -> list[str]:
+        """Return the pools that were ever found."""
+        return [pool for lane in self.partitions if (pool := pool_of_lane(lane)) is not None]
 
 
 class DispatchDesk:
@@ -124,6 +126,13 @@ class DispatchDesk:
         assert active is not None, "the index by job names only what is active"
         return active
 
+    def pool_fault(self, target: Target) -> Fault | None:
+        """Tell that a target names a pool that does not exist."""
+        pool = pool_of(target)
+        if pool is None or lane_of(target) in self._lanes.partitions:
+            return None
+        return unknown_pool(pool, self._lanes.pools())
+
     def is_active(self, execution_id: str) -> bool:
         """Tell whether this very execution was dispatched and has not ended."""
         return self._actives.get(execution_id) is not None
@@ -146,7 +155,9 @@ class DispatchDesk:
 
     def fault_of_lane(self, lane: str) -> str | None:
         """Tell that a lane is unknown here."""
-        return None if lane in self._topics else f"its lane {lane[:64]!r} is not one of this cluster's"
+        if lane in self._lanes.partitions or pool_of_lane(lane) is not None:
+            return None
+        return f"its lane {lane[:64]!r} is not one of this cluster's"
 
     def set_aside(self, step: Step, entry: Entry, fault: str, *, bare: bool = False) -> None:
         """Make a dead letter of a row that cannot be fired; ``bare``: without its bytes."""
@@ -167,7 +178,7 @@ class DispatchDesk:
     ) -> int:
         """Dispatch an execution for the first time; return the size of its record."""
         value = self._codec.restamp(execution, stamp)
-        if lane in self._lanes.missing:
+        if self._lanes.lacks(lane):
             self.change(step, execution_id, Active(value, step.now, Phase.WAITING, step.now + LANE_MISSING_PAUSE, 1))
             return len(value)
         self._publish(step, tenant_id, job_id, execution_id, lane, 1, value)
@@ -242,8 +253,8 @@ class DispatchDesk:
         value = self._codec.restamp(waiting.execution, stamp)
         decoded = self._codec.decode_execution(value)
         head = decoded.head
-        lane = lane_of(decoded.target.type)
-        if lane in self._lanes.missing:
+        lane = lane_of(decoded.target)
+        if self._lanes.lacks(lane):
             self.change(step, execution_id, waiting._replace(wake_at=step.now + LANE_MISSING_PAUSE))
             return
         self._publish(step, head.tenant_id, head.job_id, execution_id, lane, head.attempt, value)
@@ -256,4 +267,5 @@ class DispatchDesk:
     ) -> None:
         partition = lane_partition(tenant_id, job_id, self._lanes.partitions[lane], self._lanes.tenant_spread)
         key = dispatch_key(tenant_id, execution_id, attempt, step.number)
-        step.records.append(NewRecord(self._topics[lane], partition, key, value))
+        topic = self._topics.get(lane) or self._topics.setdefault(lane, executions(lane))
+        step.records.append(NewRecord(topic, partition, key, value))

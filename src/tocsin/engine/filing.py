@@ -15,8 +15,8 @@ from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import Manual
 from tocsin.domain.shard_records import Void
+from tocsin.domain.targets import lane_of
 from tocsin.domain.timers import END_CHECK_FIRST, timer_of
-from tocsin.engine.dispatch_desk import lane_of
 from tocsin.engine.effects import Step
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.outbox import Outbox
@@ -100,7 +100,7 @@ class Filing:
             key.version,
             execution_id,
             job.tenant_id,
-            lane_of(target.type),
+            lane_of(target),
             execution,
             self.text(job),
         )

@@ -27,6 +27,7 @@ class _Process:
     first_seen: Micros
     last_seen: Micros
     stopped: bool
+    pools: tuple[str, ...] = ()
 
 
 class FleetWatch:
@@ -56,12 +57,22 @@ class FleetWatch:
         self._asked = {holder: self._asked.get(holder, now) for holder in holders}
         return frozenset(holder for holder in holders if self._is_silent(holder, now))
 
+    def workers_by_pool(self) -> dict[str, int]:
+        """Return how many processes serve each pool that have beaten lately, and not said that they stopped."""
+        counts: dict[str, int] = {}
+        # A copy: another thread may ask while this one takes beats in.
+        for known in list(self._processes.values()):
+            if not known.stopped and (self._now is None or self._now - known.last_seen < SILENCE):
+                for pool in known.pools:
+                    counts[pool] = counts.get(pool, 0) + 1
+        return counts
+
     def _see(self, beat: SeenBeat) -> None:
         heartbeat, at = beat
         known = self._processes.get(heartbeat.process_id)
         if known is None:
             name = (heartbeat.role, heartbeat.name)
-            self._processes[heartbeat.process_id] = _Process(name, at, at, heartbeat.stopped)
+            self._processes[heartbeat.process_id] = _Process(name, at, at, heartbeat.stopped, heartbeat.pools)
             self._latest_start[name] = at
         else:
             known.last_seen = at

@@ -21,7 +21,8 @@ from tocsin.domain.fields import shown
 from tocsin.domain.instants import Micros, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import RUN_AT_REMEDY, Delay, RunAt, one_off_at
-from tocsin.engine.dispatch_desk import DispatchDesk, lane_of
+from tocsin.domain.targets import Target, lane_of, pool_of
+from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.index_rebuild import IndexRebuild
@@ -101,6 +102,7 @@ class JobCommands:
             remedy = "use another id or key, or send the same body"
             fault = Fault("job_id", order.job_id, "another job stands under this id or key", remedy)
             return Answer(False, OutcomeDetail.CONFLICT, faults=(fault,))
+        self._refuse_unknown_pool(definition.target)
         if former is not None:
             replaced = former.replaced
         job = Job(
@@ -129,6 +131,8 @@ class JobCommands:
         definition = replace(definition, idempotency_key=former.definition.idempotency_key)
         if definition == former.definition:
             return self._unchanged(former)
+        if pool_of(definition.target) != pool_of(former.definition.target):
+            self._refuse_unknown_pool(definition.target)
         job = self._next_version(order, former, definition=definition)
         same_schedule = definition.schedule == former.definition.schedule
         one_off = isinstance(definition.schedule, RunAt | Delay)
@@ -221,7 +225,7 @@ class JobCommands:
         target = former.definition.target
         execution = self._codec.encode_execution(head, target, former.definition.retry)
         stamp = self._codec.stamp(1, step.number, 0)
-        lane = lane_of(target.type)
+        lane = lane_of(target)
         self._dispatches.fire(step, stamp, former.tenant_id, former.job_id, execution_id, lane, execution)
         return Answer(True, OutcomeDetail.TRIGGERED, former, self._codec.encode_job(former), execution_id)
 
@@ -266,6 +270,10 @@ class JobCommands:
             reason = order.command.reason or "suspended"
             job = self._ends.suspend(step, former, order.version, order.at, reason, note)
         return Answer(True, OutcomeDetail.UPDATED if job else OutcomeDetail.UNCHANGED, job or former)
+
+    def _refuse_unknown_pool(self, target: Target) -> None:
+        if (fault := self._dispatches.pool_fault(target)) is not None:
+            raise InvalidInput([fault])
 
     def _timed(self, job: Job) -> Job:
         """Return a paused job with the timer of its resumption, where it has one."""

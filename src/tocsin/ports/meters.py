@@ -54,6 +54,10 @@ class TriggerMeter(Protocol):
         """The topics of so many lanes are not there."""
         ...
 
+    def pools_idle(self, count: int) -> None:
+        """In so many pools work has waited for long, and no living worker serves them."""
+        ...
+
 
 class WorkerMeter(Protocol):
     """What a worker counts."""

@@ -14,11 +14,12 @@ from typing import Any
 import fastavro
 
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
+from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.policies import RetryPolicy
-from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HttpTarget, MessageTarget, Target
+from tocsin.domain.targets import Target
 
 _STAMPED_FIELDS = 3
 
@@ -75,17 +76,6 @@ def _error_to_avro(error: AttemptError | None) -> dict[str, Any] | None:
     return asdict(error)
 
 
-def _target_from_avro(record: dict[str, Any]) -> Target:
-    headers = record["headers"] or {}
-    if record["type"] == HttpTarget.type and record["url"]:
-        timeout_s = record["timeout_s"] or TIMEOUT_S_DEFAULT
-        flags = record["template"] is True, record["callback"] is True
-        return HttpTarget(record["url"], record["method"] or "POST", headers, record["body"], timeout_s, *flags)
-    if record["type"] == MessageTarget.type and record["topic"]:
-        return MessageTarget(record["topic"], record["key"], headers, record["value"])
-    raise Undecodable(f"has a target of the unknown type {record['type']!r}")
-
-
 class AvroExecutionCodec:
     """Fulfils ``ports.codec.ExecutionCodec``."""
 
@@ -101,7 +91,7 @@ class AvroExecutionCodec:
         return record_type("Execution").encode(
             {
                 "head": head._asdict(),
-                "target": target_mapping(target),
+                "target": target_to_avro(target_mapping(target)),
                 "retry": None if retry is None else asdict(retry),
                 "attempts_before": attempts_before,
                 "redrives": redrives,
@@ -124,7 +114,7 @@ class AvroExecutionCodec:
         head = AttemptHead(**record["head"])
         retry = record["retry"]
         policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
-        target = _target_from_avro(record["target"])
+        target = target_from_avro(record["target"])
         return Execution(head, _split_head(value)[1], target, policy, record["attempts_before"], record["redrives"])
 
     def decode_head(self, value: bytes | None) -> AttemptHead:

@@ -16,7 +16,8 @@ class AvroFleetCodec:
         return record_type("Heartbeat").encode(asdict(heartbeat))
 
     def decode_heartbeat(self, value: bytes | None) -> Heartbeat:
-        return Heartbeat(**record_type("Heartbeat").decode(value))
+        record = record_type("Heartbeat").decode(value)
+        return Heartbeat(**{**record, "pools": tuple(record["pools"])})
 
     def encode_cancel(self, cancel: Cancel) -> bytes:
         return record_type("Cancel").encode(asdict(cancel))

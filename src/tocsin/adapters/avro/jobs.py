@@ -9,6 +9,7 @@ import orjson
 
 from tocsin.adapters.avro.command_json import command_from_json
 from tocsin.adapters.avro.schemas import record_type
+from tocsin.adapters.avro.targets import target_to_avro
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
@@ -21,6 +22,8 @@ def _definition_to_avro(mapping: Mapping[str, Any]) -> dict[str, Any]:
     record = dict(mapping)
     if record.get("metadata") is not None:
         record["metadata"] = orjson.dumps(record["metadata"]).decode()
+    if isinstance(record.get("target"), Mapping):
+        record["target"] = target_to_avro(record["target"])
     return record
 
 
@@ -31,6 +34,12 @@ def _definition_from_avro(record: Mapping[str, Any]) -> dict[str, Any]:
             mapping["metadata"] = orjson.loads(mapping["metadata"])
         except orjson.JSONDecodeError as error:
             raise Undecodable(f"definition.metadata is not JSON: {error}") from error
+    target = mapping.get("target")
+    if isinstance(target, dict) and isinstance(target.get("payload"), str):
+        try:
+            target["payload"] = orjson.loads(target["payload"])
+        except orjson.JSONDecodeError as error:
+            raise Undecodable(f"definition.target.payload is not JSON: {error}") from error
     return mapping
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -53,13 +53,16 @@ class TopicChange:
     problem: str = ""
 
 
-def load_declarations(directory: Path, prefix: str, counts: Mapping[str, int]) -> list[TopicDeclaration]:
+def load_declarations(
+    directory: Path, prefix: str, counts: Mapping[str, int], pools: Sequence[str] = ()
+) -> list[TopicDeclaration]:
     """Read ``*.yaml``.
 
     Args:
         directory: where they lie.
         prefix: of the cluster's topics.
         counts: what a declaration's ``partitions`` may name instead of a number (``shards``, ``lane``, ``outcomes``).
+        pools: for each of them there is a topic by the one declaration whose name holds ``{pool}``.
     """
     declarations = []
     for path in sorted(directory.glob("*.yaml")):
@@ -67,7 +70,8 @@ def load_declarations(directory: Path, prefix: str, counts: Mapping[str, int]) -
         partitions = raw["partitions"]
         count = partitions if isinstance(partitions, int) else counts[partitions]
         config = {name: str(value) for name, value in raw.get("config", {}).items()}
-        declarations.append(TopicDeclaration(prefix + raw["name"], count, config, partitions == "shards"))
+        named = [raw["name"].format(pool=pool) for pool in pools] if "{pool}" in raw["name"] else [raw["name"]]
+        declarations += [TopicDeclaration(prefix + name, count, config, partitions == "shards") for name in named]
     return declarations
 
 

@@ -62,6 +62,9 @@ class PrometheusMeter:
             "tocsin_shards_waiting", "Shards that fail each time, for which nothing can be blamed", registry=r
         )
         self._lanes_missing = Gauge("tocsin_lanes_missing", "Lanes whose topics are not there", registry=r)
+        self._pools_idle = Gauge(
+            "tocsin_pools_idle", "Pools in which work waits and that no living worker serves", registry=r
+        )
         self._started = Counter("tocsin_attempts_started", "Attempts started", ["redelivered"], registry=r)
         self._attempts = Histogram(
             "tocsin_attempt_seconds", "Duration of attempts", ["kind"], buckets=DURATION_BUCKETS, registry=r
@@ -147,6 +150,9 @@ class PrometheusMeter:
 
     def isolated(self, shards: int) -> None:
         self._isolated.set(shards)
+
+    def pools_idle(self, count: int) -> None:
+        self._pools_idle.set(count)
 
     def lanes_missing(self, count: int) -> None:
         self._lanes_missing.set(count)

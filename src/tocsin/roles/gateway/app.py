@@ -37,6 +37,7 @@ from tocsin.roles.gateway.openapi import openapi_document
 from tocsin.roles.gateway.outcomes import OutcomeBook
 from tocsin.roles.gateway.parts import GatewayLimits, GatewayParts
 from tocsin.roles.gateway.snapshots import SnapshotDesk
+from tocsin.roles.pools import PoolBook
 
 
 def create_app(
@@ -49,6 +50,7 @@ def create_app(
     render_metrics: Callable[[], bytes],
     limits: GatewayLimits | None = None,
     callbacks: CallbackKeys | None = None,
+    pools: PoolBook | None = None,
 ) -> FastAPI:
     """Return the gateway as an ASGI application; the bus is started and closed with it.
 
@@ -62,6 +64,7 @@ def create_app(
         render_metrics: writes all metrics of the process as Prometheus text.
         limits: bounds; the defaults where None.
         callbacks: checks the keys of targets that call back; None: none may.
+        pools: which there are; None: it is left to the owners.
     """
     limits = limits or GatewayLimits()
     book = OutcomeBook(
@@ -85,7 +88,7 @@ def create_app(
     app = routed_app(lifespan)
     keys = callbacks or CallbackKeys()
     app.state.parts = GatewayParts(
-        bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk, keys
+        bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk, keys, pools
     )
     app.add_middleware(Edge, meter=meter, hosts=limits.hosts)
     return app

@@ -56,6 +56,7 @@ async def put_job(request: Request, job_id: str) -> Json:
     if key is not None and keyed_job_id(tenant_id, key) != whole_id:
         remedy = "leave it out: a job keeps the key that it was created under"
         raise InvalidInput([Fault("idempotency_key", shown(key), "is not the key of this job", remedy)])
+    parts.refuse_unknown_pool(definition.target)
     if validate_only:
         return Json(valid(tenant_id, definition))
     mapping = to_mapping(definition)

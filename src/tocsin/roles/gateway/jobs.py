@@ -57,6 +57,7 @@ async def create_job(request: Request) -> Json:
     if named is not None and definition.idempotency_key is not None:
         remedy = "give either: a job_id makes a create as safe to repeat as a key does"
         raise InvalidInput([Fault("idempotency_key", shown(definition.idempotency_key), "goes with no job_id", remedy)])
+    parts.refuse_unknown_pool(definition.target)
     if validate_only:
         return Json(valid(tenant_id, definition))
     job_id = named or _own_id(parts, tenant_id, definition)

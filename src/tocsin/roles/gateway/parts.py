@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from tocsin.domain.callback_keys import CallbackKeys
+from tocsin.domain.errors import InvalidInput
+from tocsin.domain.pools import unknown_pool
+from tocsin.domain.targets import Target, pool_of
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import GatewayCodec
 from tocsin.ports.command_bus import CommandBus
@@ -15,6 +18,7 @@ from tocsin.ports.meters import GatewayMeter
 from tocsin.ports.views import ViewReader
 from tocsin.roles.gateway.outcomes import OutcomeBook
 from tocsin.roles.gateway.snapshots import SnapshotDesk
+from tocsin.roles.pools import PoolBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,18 @@ class GatewayParts:
     book: OutcomeBook
     desk: SnapshotDesk
     callbacks: CallbackKeys
+    pools: PoolBook | None = None
+    """None: which pools there are is left to the owners."""
+
+    def refuse_unknown_pool(self, target: Target) -> None:
+        """Refuse a target whose pool does not exist, as far as that is known here; its owner looks too.
+
+        Raises:
+            InvalidInput: naming the pool and those that there are.
+        """
+        pool, known = pool_of(target), self.pools.known() if self.pools else None
+        if pool is not None and known is not None and pool not in known:
+            raise InvalidInput([unknown_pool(pool, known)])
 
 
 def parts_of(request: Request) -> GatewayParts:

@@ -36,6 +36,10 @@ class FleetReader:
             if self._clock is not None and heartbeat.process_id == self._own and heartbeat.sent_at is not None:
                 self._clock.observe(heartbeat.sent_at, appended_at, local)
 
+    def workers_by_pool(self) -> dict[str, int]:
+        """Return how many living processes serve each pool; any thread may ask."""
+        return self._watch.workers_by_pool()
+
     def silent(self, holders: Collection[str]) -> frozenset[str]:
         """Return those of the holders that are gone."""
         return self._watch.silent(holders)

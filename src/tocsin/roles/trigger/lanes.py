@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.pools import lane_of_pool
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.ports.meters import TriggerMeter
 from tocsin.ports.shard_log import ShardLog, executions
+from tocsin.roles.pools import PoolBook
 
 log = structlog.get_logger()
 
@@ -21,10 +23,12 @@ LOOK_EVERY: Micros = 10 * SECOND
 class LaneWatch:
     """Keeps ``Lanes.missing``, which the engines read."""
 
-    def __init__(self, shard_log: ShardLog, lanes: Lanes, meter: TriggerMeter) -> None:
+    def __init__(self, shard_log: ShardLog, lanes: Lanes, meter: TriggerMeter, pools: PoolBook | None = None) -> None:
         self._log = shard_log
         self._lanes = lanes
         self._meter = meter
+        self._pools = pools
+        self._pools_seen: Mapping[str, int] | None = None
         self._looked_at: Micros = 0
 
     def missing(self, topics: Sequence[str], now: Micros) -> None:
@@ -47,6 +51,7 @@ class LaneWatch:
         Raises:
             Unavailable: the brokers did not answer.
         """
+        self._take_pools()
         if not self._lanes.missing or now < self._looked_at + LOOK_EVERY:
             return
         self._looked_at = now
@@ -57,3 +62,16 @@ class LaneWatch:
                 self._lanes.partitions[lane] = count
                 self._lanes.missing.discard(lane)
         self._meter.lanes_missing(len(self._lanes.missing))
+
+    def _take_pools(self) -> None:
+        """Add pools that were found since; a pool whose topic went stays, and is missing once it is published to."""
+        found = None if self._pools is None else self._pools.known()
+        if found is None or found is self._pools_seen:
+            return
+        self._pools_seen = found
+        for pool, partitions in sorted(found.items()):
+            lane = lane_of_pool(pool)
+            if lane not in self._lanes.partitions:
+                log.info("a pool was found", action="trigger.pool_found", pool=pool, partitions=partitions)
+            self._lanes.partitions[lane] = partitions
+            self._lanes.missing.discard(lane)

@@ -31,6 +31,7 @@ from tocsin.ports.jobs_log import JobsLog
 from tocsin.ports.meters import TriggerMeter
 from tocsin.ports.schedule_store import ScheduleStore
 from tocsin.ports.shard_log import COMMANDS, REPORTS, Polled, ShardLog
+from tocsin.roles.pools import PoolBook
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.isolation import Isolation
 from tocsin.roles.trigger.lanes import LaneWatch
@@ -70,6 +71,7 @@ class TriggerLoop:
         fleet: tells which holders of leases are gone.
         clock, meter, limits, jobs_log: see there.
         lanes: the very ones of the engines; those that are missing are noted there.
+        pools: what is known of pools, which become lanes as they are found.
     """
 
     def __init__(
@@ -84,8 +86,9 @@ class TriggerLoop:
         limits: LoopLimits,
         jobs_log: JobsLog,
         lanes: Lanes | None = None,
+        pools: PoolBook | None = None,
     ) -> None:
-        self._lane_watch = LaneWatch(shard_log, lanes or Lanes({}), meter)
+        self._lane_watch = LaneWatch(shard_log, lanes or Lanes({}), meter, pools)
         self._log = shard_log
         self._store = store
         self._restore = restore
@@ -375,10 +378,8 @@ class TriggerLoop:
         """Pause a shard's commands while too many wait, and resume at half: pausing drops what was prefetched."""
         for shard, engine in self._engines.items():
             backlog, limits = engine.backlog(), self._limits
-            waiting = max(
-                backlog.commands / limits.commands_waiting_max,
-                backlog.command_bytes / limits.command_bytes_waiting_max,
-            )
+            in_bytes = backlog.command_bytes / limits.command_bytes_waiting_max
+            waiting = max(backlog.commands / limits.commands_waiting_max, in_bytes)
             if shard not in self._paused and waiting > 1:
                 self._log.pause(shard)
                 self._paused.add(shard)
@@ -388,8 +389,7 @@ class TriggerLoop:
 
     def _wait(self, now: Micros, steps: dict[int, Step]) -> float:
         """Return how long the next poll may wait: until the next entry is due, and not at all while work is at hand."""
-        busy = any(step.dispatched or step.tally.commands or step.tally.reports for step in steps.values())
-        if busy:
+        if any(step.dispatched or step.tally.commands or step.tally.reports for step in steps.values()):
             return 0.0
         wake = min((engine.next_wake(now) for engine in self._engines.values()), default=now)
         return min(self._limits.wait_max_s, max(0.0, (wake - self._clock.now()) / SECOND))

@@ -1,0 +1,37 @@
+"""Targets as Avro: one record whose fields apply by its type, in definitions and in executions alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HandlerTarget, HttpTarget, MessageTarget, Target
+
+
+def target_to_avro(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a target's mapping as a record; Avro has no free-form JSON, so a payload travels as JSON text."""
+    record = dict(mapping)
+    if record.get("payload") is not None:
+        record["payload"] = orjson.dumps(record["payload"]).decode()
+    return record
+
+
+def target_from_avro(record: Mapping[str, Any]) -> Target:
+    """Return the target of an execution.
+
+    Raises:
+        Undecodable: it is none that this version knows, or lacks what it needs.
+    """
+    headers = record["headers"] or {}
+    timeout_s = record["timeout_s"] or TIMEOUT_S_DEFAULT
+    if record["type"] == HttpTarget.type and record["url"]:
+        flags = record["template"] is True, record["callback"] is True
+        return HttpTarget(record["url"], record["method"] or "POST", headers, record["body"], timeout_s, *flags)
+    if record["type"] == MessageTarget.type and record["topic"]:
+        return MessageTarget(record["topic"], record["key"], headers, record["value"])
+    if record["type"] == HandlerTarget.type and record["name"] and record["pool"]:
+        return HandlerTarget(record["name"], record["pool"], record["payload"], timeout_s)
+    raise Undecodable(f"has a target of the unknown type {record['type']!r}")
