@@ -99,8 +99,8 @@ class ClusterSettings(BaseModel):
     pools: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         max_length=100,
-        description="names of worker pools, separated by commas, that `tocsin topics apply` makes topics for; one that is"
-        " no longer named stays until its topic is deleted",
+        description="worker pools, by name and separated by commas, that `tocsin topics apply` makes topics for;"
+        " one that is no longer named stays until its topic is deleted",
     )
     replication_factor: int | None = Field(
         None,

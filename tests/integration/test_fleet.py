@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
+from tests.kafka_topics import create_topics
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.kafka.fleet_beats import KafkaFleetBeats
 from tocsin.adapters.kafka.fleet_roll import call_roll
@@ -23,8 +24,9 @@ STARTED = 1_791_633_600 * SECOND
 LATER = 4_102_444_800 * SECOND
 
 
-def beat(role: str, number: int, *, stopped: bool = False) -> Heartbeat:
-    return Heartbeat(f"{role}-{number}", f"{role}-name", role, "host-a", "1.2.3", STARTED + number, stopped)
+def beat(role: str, number: int, *, stopped: bool = False, pools: tuple[str, ...] = ()) -> Heartbeat:
+    started_at = STARTED + number
+    return Heartbeat(f"{role}-{number}", f"{role}-name", role, "host-a", "1.2.3", started_at, stopped, pools=pools)
 
 
 @pytest.fixture
@@ -78,11 +80,21 @@ def test_the_command_shows_it(cluster: Endpoints, prefix: str) -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["ROLE", "trigger", "worker"]
-    assert lines[1].endswith("stopped")
+    assert lines[1].rstrip().endswith("stopped")
     result = CliRunner().invoke(app, ["fleet", "-o", "json", "--since", "5m"], env=environ)
     worker = json.loads(result.stdout)["processes"][1]
     assert (worker["name"], worker["version"], worker["state"]) == ("worker-name", "1.2.3", "alive")
     assert worker["last_beat_age_s"] >= 0
+
+
+def test_it_shows_how_many_living_workers_each_pool_has(cluster: Endpoints, prefix: str) -> None:
+    create_topics(cluster.kafka_bootstrap, {f"{prefix}executions.pool.unserved": 1})
+    send(cluster, prefix, beat("worker", 1, pools=("gpu",)), beat("worker", 2, pools=("gpu", "cpu"), stopped=True))
+    environ = {"TOCSIN_KAFKA__BOOTSTRAP_SERVERS": cluster.kafka_bootstrap, "TOCSIN_KAFKA__TOPIC_PREFIX": prefix}
+    result = CliRunner().invoke(app, ["fleet", "-o", "json"], env=environ)
+    counts = {pool["name"]: pool["workers"] for pool in json.loads(result.stdout)["pools"]}
+    assert counts == {"gpu": 1, "cpu": 0, "unserved": 0}
+    assert "unserved" in CliRunner().invoke(app, ["fleet"], env=environ).stdout
 
 
 def test_without_a_broker_it_is_3() -> None:

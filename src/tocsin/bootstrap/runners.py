@@ -5,12 +5,14 @@ from __future__ import annotations
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.alone import AloneRunner
 from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.adapters.targets.routing import RoutingRunner
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.bootstrap.logs import configure_logging
 from tocsin.bootstrap.process import SystemClock
 from tocsin.config import Settings
 from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.errors import Refused
+from tocsin.domain.targets import HttpTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import RunnerSpec, TargetRunner
 
@@ -33,6 +35,10 @@ def runner_of_child(settings: Settings) -> TargetRunner:
 
 def shared_runner(settings: Settings, clock: Clock) -> TargetRunner:
     """Return the runner that attempts share, for every type of target that a worker runs."""
+    return RoutingRunner(clock, {HttpTarget.type: _http_runner(settings, clock)})
+
+
+def _http_runner(settings: Settings, clock: Clock) -> HttpTargetRunner:
     worker = settings.worker
     callbacks = CallbackKeys([secret.get_secret_value() for secret in settings.callback_secrets])
     rules = AddressRules(allow_private=worker.allow_private_targets, allow=worker.target_allow, deny=worker.target_deny)

@@ -35,6 +35,7 @@ def all_is_well(meter: PrometheusMeter, minute: int) -> None:
     meter.clock_off(0.0)
     meter.isolated(0)
     meter.lanes_missing(0)
+    meter.pools_idle(0)
     for shard in range(8):
         meter.fired(shard, [0.01] * 100)
         meter.cursor_age(shard, 0.02 if minute % 2 else 9.0)  # what is idle says so each ten seconds
@@ -101,6 +102,7 @@ STORIES: Final = (
         always(lambda m: m.lanes_missing(1)),
         at(BEGIN, lambda m: m.lanes_missing(1)),  # found and made within a minute
     ),
+    Story("TocsinPoolIdle", {}, always(lambda m: m.pools_idle(1)), always(lambda m: m.pools_idle(0))),
     Story("TocsinClockOff", {"instance": "t"}, always(lambda m: m.clock_off(0.7)), always(lambda m: m.clock_off(0.0))),
     Story(
         "TocsinDeadLetters",

@@ -20,6 +20,7 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.ports.views import JobSeen
 from tocsin.roles.gateway.app import create_app
 from tocsin.roles.gateway.parts import GatewayLimits
+from tocsin.roles.pools import PoolBook
 
 NOON: Micros = 1_791_633_600_000_000
 """2026-10-10T12:00:00Z."""
@@ -45,7 +46,7 @@ class House:
         answering: whether the owner answers at all.
     """
 
-    def __init__(self, callbacks: CallbackKeys | None = None, **limits: Any) -> None:
+    def __init__(self, callbacks: CallbackKeys | None = None, pools: PoolBook | None = None, **limits: Any) -> None:
         self.clock = StandingClock()
         self.bus = MemoryCommandBus(self.decide)
         self.views = MemoryViews()
@@ -63,6 +64,7 @@ class House:
             lambda: generate_latest(self.meter.registry),
             GatewayLimits(**{"outcome_wait_s": 0.05, "store_wait_s": 1.0, **limits}),
             callbacks,
+            pools,
         )
         self.client: httpx.AsyncClient
 

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.memory.fleet_log import MemoryFleetLog
 from tocsin.adapters.memory.jobs_log import MemoryJobsLog
+from tocsin.adapters.memory.pools import MemoryPoolRoll
 from tocsin.adapters.memory.schedule_store import MemoryScheduleStore, MemoryTables
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
 from tocsin.adapters.metrics import PrometheusMeter
@@ -24,6 +25,7 @@ from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.engine.zone_rules import TABLES
 from tocsin.ports.shard_log import COMMANDS, DEAD_LETTERS, EVENTS, OUTCOMES, REPORTS, executions
+from tocsin.roles.pools import PoolBook
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
 from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
@@ -56,6 +58,8 @@ class World:
         self.shards = shards
         self.limits = limits or EngineLimits()
         self.lanes = Lanes({"default": 4, "message": 4}, 2)
+        self.roll = MemoryPoolRoll()
+        self.book = PoolBook(self.roll)
         self.loop_limits = LoopLimits()
         self.starts = 0
         self._ids = 0
@@ -95,8 +99,9 @@ class World:
             MemoryTakeover(self.log), self.codec, ClusterFacts(1, self.shards), self.lanes, self.limits, 1, self.clock
         )
         jobs_log = MemoryJobsLog(self.log)
+        limits, owner = self.loop_limits, lambda: next(owners)
         loop = TriggerLoop(
-            log, store, restore, lambda: next(owners), watch, self.clock, meter, self.loop_limits, jobs_log, self.lanes
+            log, store, restore, owner, watch, self.clock, meter, limits, jobs_log, self.lanes, self.book
         )
         loop.join()
         return Node(loop, log, store, beats, name, meter)

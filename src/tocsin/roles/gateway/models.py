@@ -108,6 +108,16 @@ class HttpTargetModel(BaseModel):
     )
 
 
+class HandlerTargetModel(BaseModel):
+    """A Python function that a service's own worker registered."""
+
+    type: Literal["handler"]
+    name: str = Field(pattern="^[A-Za-z0-9._:/-]{1,128}$", description="under which it was registered")
+    pool: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$", description="whose workers run it; must exist")
+    payload: Any = Field(None, description="any JSON, at most 256 KiB: what the function is called with")
+    timeout_s: float = Field(30.0, gt=0, le=86_400, description="limit of one attempt")
+
+
 class RetryModel(BaseModel):
     """How often a failing execution is attempted, and how long tocsin waits in between."""
 
@@ -140,7 +150,7 @@ class JobRequest(BaseModel):
     spread_s: float | None = Field(
         None, ge=0, le=SPREAD_S_MAX, description="the same as schedule.spread_s, beside run_at or delay_s at this level"
     )
-    target: HttpTargetModel | MessageTargetModel
+    target: HttpTargetModel | MessageTargetModel | HandlerTargetModel
     retry: RetryModel | None = Field(None, description="none: one attempt")
     concurrency: Literal["skip_if_running", "allow"] = Field(
         "skip_if_running", description="when the job is due while an execution of it is active"
@@ -181,7 +191,7 @@ class JobModel(BaseModel):
     paused_until: Time | None = Field(description="when a paused job resumes by itself")
     finished_at: Time | None = Field(description="since when nothing of the job is to come")
     schedule: ScheduleModel | None = Field(description="as it was given; null: only triggered by hand")
-    target: HttpTargetModel | MessageTargetModel
+    target: HttpTargetModel | MessageTargetModel | HandlerTargetModel
     retry: RetryModel | None
     concurrency: Literal["skip_if_running", "allow"]
     catch_up: CatchUpMode

@@ -14,7 +14,7 @@ import structlog
 
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, Execution, ReportKind, Started
-from tocsin.domain.targets import HttpTarget
+from tocsin.domain.targets import MessageTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.meters import WorkerMeter
@@ -107,7 +107,7 @@ class Attempts:
                 self._set_aside(item, str(error))
                 continue
             target = execution.target
-            if not isinstance(target, HttpTarget):
+            if isinstance(target, MessageTarget):
                 self._set_aside(item, f"has a target of the type {target.type!r}, which does not run in this lane")
                 continue
             if self._cancels.forbid(execution.head.execution_id, execution.head.token):
