@@ -8,15 +8,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import threading
-from collections import deque
-from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
 import aiohttp
-import structlog
 from yarl import URL
 
 from tocsin.adapters.targets.addresses import AddressRules
@@ -27,6 +23,7 @@ from tocsin.adapters.targets.answers import (
     judge_failure,
     readable,
 )
+from tocsin.adapters.targets.attempt_loop import CANCELLED, AttemptLoop
 from tocsin.adapters.targets.requests import request_body, request_headers
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.domain.callback_keys import CallbackKeys
@@ -35,20 +32,16 @@ from tocsin.domain.targets import TIMEOUT_S_MAX, HttpTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import Attempt, AttemptEnd
 
-log = structlog.get_logger()
-
 KEEP_ALIVE_S: Final = 1.5
 """Idle connections are closed before common servers do it (2 to 5 s): a request into a closing connection fails."""
 DNS_THREADS: Final = 32
 READ_BYTES: Final = 65_536
-JOIN_WAIT_S: Final = 5.0
 ACCEPTED: Final = 202
 """The status with which a target that calls back says that it will."""
 CALLBACKS_OFF: Final = AttemptError(
     "callbacks_off",
     "this worker has no callback secret, so its target could not call back; see TOCSIN_CALLBACK_SECRETS",
 )
-CANCELLED: Final = AttemptError("cancelled", "cancelled by its worker")
 
 
 @cache
@@ -60,7 +53,7 @@ def _tls_context(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-class HttpTargetRunner:
+class HttpTargetRunner(AttemptLoop):
     """Fulfils ``ports.targets.TargetRunner`` for HTTP targets.
 
     Args:
@@ -84,23 +77,14 @@ class HttpTargetRunner:
         ca_file: str | None = None,
         callbacks: CallbackKeys | None = None,
     ) -> None:
-        self._clock = clock
+        self._tls = _tls_context(ca_file)  # first, since it may fail, and a thread would be left behind
+        super().__init__(clock, "http-targets")
         self._response_bytes_max = response_bytes_max
         self._rules = rules
         self._signer = signer or Signer({})
         self._callbacks = callbacks or CallbackKeys()
-        self._tls = _tls_context(ca_file)
-        self._ended: deque[AttemptEnd] = deque()
-        self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
-        """By the identity of the attempt's ref; only the loop's thread touches it."""
-        self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "dns"))
-        self._thread = threading.Thread(target=self._loop.run_forever, name="http-targets", daemon=True)
-        self._thread.start()
         self._session: aiohttp.ClientSession = self._await(self._open())
-
-    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(JOIN_WAIT_S)
 
     async def _open(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -128,55 +112,7 @@ class HttpTargetRunner:
             raise BlockedAddressError
         return socket.socket(family, kind, protocol)
 
-    # Called by the worker's thread
-
-    def start(self, attempts: Sequence[Attempt]) -> None:
-        self._loop.call_soon_threadsafe(self._launch, list(attempts))
-
-    def ended(self) -> list[AttemptEnd]:
-        ended = self._ended
-        return [ended.popleft() for _ in range(len(ended))]
-
-    def cancel(self, refs: Sequence[Any]) -> None:
-        self._loop.call_soon_threadsafe(self._cancel, list(refs))
-
-    def close(self) -> None:
-        if self._thread.is_alive():
-            try:
-                self._await(self._shut_down())
-            except TimeoutError:
-                log.error("HTTP attempts could not be stopped", action="worker.targets_left")
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(JOIN_WAIT_S)
-
-    # On the loop
-
-    def _launch(self, attempts: list[Attempt]) -> None:
-        for attempt in attempts:
-            task = self._loop.create_task(self._run(attempt))
-            self._tasks[id(attempt.ref)] = task
-            task.add_done_callback(partial(self._finish, attempt))
-
-    def _finish(self, attempt: Attempt, task: asyncio.Task[AttemptEnd]) -> None:
-        """Note the end of an attempt; a task that was cancelled before its first step has none of its own."""
-        del self._tasks[id(attempt.ref)]
-        if task.cancelled():
-            now = self._clock.now()
-            self._ended.append(AttemptEnd(attempt.ref, ReportKind.CANCELLED, now, now, CANCELLED))
-        else:
-            self._ended.append(task.result())
-
-    def _cancel(self, refs: list[Any]) -> None:
-        for ref in refs:
-            task = self._tasks.get(id(ref))
-            if task is not None:
-                task.cancel()
-
-    async def _shut_down(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _release(self) -> None:
         await self._session.close()
 
     async def _run(self, attempt: Attempt) -> AttemptEnd:
