@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from prometheus_client import generate_latest
 
 from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.cassandra.run_logs import CassandraRunLogReader
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.adapters.cassandra.view_reader import CassandraViewReader
 from tocsin.adapters.kafka.command_bus import KafkaCommandBus
@@ -111,6 +112,7 @@ def _app(
     return create_app(
         bus,
         CassandraViewReader(connection),
+        CassandraRunLogReader(connection),
         AvroCodec(),
         process.clock,
         lambda: uuid_utils.uuid7().hex,

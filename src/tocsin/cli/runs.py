@@ -9,6 +9,7 @@ import typer
 from tocsin.cli.door import path_of
 from tocsin.cli.exits import EPILOG, failures_told
 from tocsin.cli.jobs import Gateway, GroupGateway, JobId, Tenant, failure_text, open_door
+from tocsin.cli.run_logs import LogReader
 from tocsin.cli.shown import Output, OutputOption, plain, print_fields, print_json, print_rows
 from tocsin.domain.instants import SECOND, parse_rfc3339
 
@@ -63,11 +64,22 @@ def get_run(
     execution_id: Annotated[str, typer.Argument(metavar="EXECUTION", help="Its id, whole.")],
     gateway: Gateway = None,
     tenant: Tenant = None,
+    logs: Annotated[bool, typer.Option("--logs", help="Print what its latest attempt has printed.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="With --logs: go on until it has ended.")] = False,
+    attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="With --logs: of this attempt.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show one execution with all its attempts, oldest first."""
+    """Show one execution with all its attempts, oldest first; or what it has printed."""
+    if (follow or attempt is not None) and not logs:
+        raise typer.BadParameter("goes with --logs", param_hint="--follow" if follow else "--attempt")
+    if follow and output is Output.JSON:
+        raise typer.BadParameter("prints text only; leave -o json out", param_hint="--follow")
     with failures_told():
-        answer = open_door(ctx, gateway, tenant).ask("GET", path_of("runs", execution_id)).body
+        door = open_door(ctx, gateway, tenant)
+        if logs:
+            _print_logs(LogReader(door, execution_id, attempt), follow, output)
+            return
+        answer = door.ask("GET", path_of("runs", execution_id)).body
         if output is Output.JSON:
             print_json(answer)
             return
@@ -93,6 +105,16 @@ def get_run(
             for run in answer["attempts"]
         )
         print_rows(heads, rows)
+
+
+def _print_logs(reader: LogReader, follow: bool, output: Output) -> None:
+    if output is Output.JSON:
+        pages = reader.pages()
+        print_json({**pages[-1], "chunks": [chunk for page in pages for chunk in page["chunks"]]})
+    elif follow:
+        reader.follow()
+    else:
+        reader.show()
 
 
 @app.command("retry")

@@ -89,6 +89,14 @@ class WorkerMeter(Protocol):
     def undecodable(self) -> None: ...
 
 
+class OutputMeter(Protocol):
+    """What a worker counts of what its attempts print."""
+
+    def output(self, kept_bytes: int, lost_bytes: int) -> None:
+        """So many bytes were written to the store, and so many were given up."""
+        ...
+
+
 class ProjectorMeter(Protocol):
     """What a projector counts."""
 

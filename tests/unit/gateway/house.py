@@ -12,6 +12,7 @@ from prometheus_client import generate_latest
 
 from tests.unit.gateway.owner import CODEC, Owner
 from tocsin.adapters.memory.command_bus import MemoryCommandBus
+from tocsin.adapters.memory.run_logs import MemoryRunLogs
 from tocsin.adapters.memory.views import MemoryViews
 from tocsin.adapters.metrics import PrometheusMeter
 from tocsin.domain.callback_keys import CallbackKeys
@@ -50,6 +51,7 @@ class House:
         self.clock = StandingClock()
         self.bus = MemoryCommandBus(self.decide)
         self.views = MemoryViews()
+        self.run_logs = MemoryRunLogs()
         self.meter = PrometheusMeter()
         self.owner = Owner(self.clock.now)
         self.answering = True
@@ -57,6 +59,7 @@ class House:
         self.app = create_app(
             self.bus,
             self.views,
+            self.run_logs,
             CODEC,
             self.clock,
             self.new_uuid_hex,

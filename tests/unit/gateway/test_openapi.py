@@ -60,6 +60,7 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("POST", "/v1/jobs/{job_id}:trigger"),
         ("GET", "/v1/jobs/{job_id}/runs"),
         ("GET", "/v1/runs/{execution_id}"),
+        ("GET", "/v1/runs/{execution_id}/logs"),
         ("POST", "/v1/runs/{execution_id}:retry"),
         ("POST", "/v1/runs/{execution_id}:complete"),
         ("POST", "/v1/runs/{execution_id}:fail"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
-from tocsin.adapters.cassandra.driver_errors import translated
+from tocsin.adapters.cassandra.asking import ask
 from tocsin.adapters.cassandra.letter_rows import letter_of
 from tocsin.adapters.cassandra.page_tokens import page_token, read_page_token
 from tocsin.adapters.cassandra.run_rows import PARTS, run_of
@@ -98,28 +97,7 @@ class CassandraViewReader:
         await self._ask("select_server", ())
 
     async def _ask(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Run a query whose answer is one page."""
-        if self._connection.is_prepared(query):
-            bound = self._connection.bound(query, values)
-        else:
-            bound = await asyncio.to_thread(self._connection.bound, query, values)
-        bound.fetch_size = None  # No paging: each query here has a limit, or reads one execution.
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
-
-        def answered(rows: list[tuple[Any, ...]] | None) -> None:
-            with suppress(RuntimeError):  # The loop was closed before the store answered.
-                loop.call_soon_threadsafe(_settle, waiter, rows or [], None)
-
-        def failed(error: Exception) -> None:
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle, waiter, [], error)
-
-        try:
-            self._connection.session.execute_async(bound).add_callbacks(answered, failed)
-            return await waiter
-        except Exception as error:
-            raise translated(error) from error
+        return await ask(self._connection, query, values)
 
 
 def _growing(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -128,15 +106,6 @@ def _growing(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
     while at < len(partitions):
         yield partitions[at : at + count]
         at, count = at + count, min(_AT_ONCE_MAX, count * 4)
-
-
-def _settle(waiter: asyncio.Future[Any], rows: list[tuple[Any, ...]], error: Exception | None) -> None:
-    if waiter.done():  # Whoever waited was cancelled.
-        return
-    if error is not None:
-        waiter.set_exception(error)
-    else:
-        waiter.set_result(rows)
 
 
 def _page(found: list[tuple[str, bytes]], limit: int) -> JobPage:

@@ -90,6 +90,10 @@ class PrometheusMeter:
         self._undecodable = Counter(
             "tocsin_undecodable_executions", "Execution records that could not be read", registry=r
         )
+        self._output_kept = Counter("tocsin_output_bytes", "Output of attempts written to the store", registry=r)
+        self._output_lost = Counter(
+            "tocsin_output_lost_bytes", "Output of attempts that was not kept: too much, or a slow store", registry=r
+        )
         self._projected = Counter("tocsin_projected", "Records filed into the views", ["kind"], registry=r)
         self._lag = Gauge("tocsin_lag_records", "Records that a consumer has not handled yet", ["topic"], registry=r)
         self._skipped = Counter("tocsin_projection_skipped", "Records that could not be read", ["kind"], registry=r)
@@ -206,6 +210,10 @@ class PrometheusMeter:
 
     def undecodable(self) -> None:
         self._undecodable.inc()
+
+    def output(self, kept_bytes: int, lost_bytes: int) -> None:
+        self._output_kept.inc(kept_bytes)
+        self._output_lost.inc(lost_bytes)
 
     def projected(self, kind: str, count: int) -> None:
         self._projected.labels(kind).inc(count)

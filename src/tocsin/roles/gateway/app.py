@@ -16,6 +16,7 @@ from tocsin.ports.clock import Clock
 from tocsin.ports.codec import GatewayCodec
 from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
+from tocsin.ports.run_logs import RunLogReader
 from tocsin.ports.views import ViewReader
 from tocsin.roles.gateway import callbacks as callback_routes
 from tocsin.roles.gateway import (
@@ -25,6 +26,7 @@ from tocsin.roles.gateway import (
     jobs,
     later,
     letters,
+    logs,
     problems,
     redrives,
     retries,
@@ -43,6 +45,7 @@ from tocsin.roles.pools import PoolBook
 def create_app(
     bus: CommandBus,
     views: ViewReader,
+    run_logs: RunLogReader,
     codec: GatewayCodec,
     clock: Clock,
     new_uuid_hex: Callable[[], str],
@@ -57,6 +60,7 @@ def create_app(
     Args:
         bus: the way to the owners.
         views: what is read.
+        run_logs: what attempts print.
         codec: of commands, outcomes, jobs and reports.
         clock: tells the time.
         new_uuid_hex: makes a UUIDv7, 32 digits.
@@ -88,7 +92,7 @@ def create_app(
     app = routed_app(lifespan)
     keys = callbacks or CallbackKeys()
     app.state.parts = GatewayParts(
-        bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk, keys, pools
+        bus, views, codec, clock, meter, new_uuid_hex, render_metrics, limits, book, desk, keys, run_logs, pools
     )
     app.add_middleware(Edge, meter=meter, hosts=limits.hosts)
     return app
@@ -109,6 +113,7 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         jobs.router,
         changes.router,
         runs.router,
+        logs.router,
         retries.router,
         callback_routes.router,
         letters.router,

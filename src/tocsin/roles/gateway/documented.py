@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from tocsin.domain.letters import KINDS
-from tocsin.roles.gateway import callback_models, letter_models, models
+from tocsin.roles.gateway import callback_models, letter_models, log_models, models
 from tocsin.roles.gateway.requests import LIMIT_DEFAULT, LIMIT_MAX, PAGE_TOKEN_CHARS_MAX, TENANT_HEADER
 
 _TENANT: Final = {
@@ -169,6 +169,28 @@ LIST_RUNS: Final = _operation(
 )
 GET_RUN: Final = _operation(
     "get_run", "runs", {200: (models.ExecutionModel, "The execution.")}, (404, 422, 503), (_TENANT,)
+)
+GET_LOG: Final = _operation(
+    "get_run_log",
+    "runs",
+    {200: (log_models.LogModel, "What the attempt has printed so far, from a place on.")},
+    (404, 422, 503),
+    (
+        _TENANT,
+        {
+            "name": "attempt",
+            "in": "query",
+            "description": "which one; the latest when absent",
+            "schema": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+        },
+        {
+            "name": "after",
+            "in": "query",
+            "description": "next_after of the answer before",
+            "schema": {"type": "string", "maxLength": 30},
+        },
+        _LIMIT,
+    ),
 )
 RETRY_RUN: Final = _operation(
     "retry_run",

@@ -15,6 +15,7 @@ from tocsin.ports.clock import Clock
 from tocsin.ports.codec import GatewayCodec
 from tocsin.ports.command_bus import CommandBus
 from tocsin.ports.meters import GatewayMeter
+from tocsin.ports.run_logs import RunLogReader
 from tocsin.ports.views import ViewReader
 from tocsin.roles.gateway.outcomes import OutcomeBook
 from tocsin.roles.gateway.snapshots import SnapshotDesk
@@ -61,6 +62,7 @@ class GatewayParts:
     book: OutcomeBook
     desk: SnapshotDesk
     callbacks: CallbackKeys
+    run_logs: RunLogReader
     pools: PoolBook | None = None
     """None: which pools there are is left to the owners."""
 
