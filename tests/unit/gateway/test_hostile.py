@@ -292,7 +292,8 @@ def test_every_refusal_says_what_is_wrong_and_what_would_help() -> None:
             (412, "If-Match", "DELETE", "/v1/jobs/mine", {"headers": {"If-Match": '"1"'}}),
             (415, "Content-Type", "POST", "/v1/jobs", {"content": b"{}"}),
             (415, "Content-Encoding", "POST", "/v1/jobs", {**body, "headers": {"Content-Encoding": "gzip"}}),
-            (501, "path", "GET", f"/v1/runs/{gone}.1.5/logs", {}),
+            (404, "execution_id", "GET", f"/v1/runs/{gone}.1.5/logs", {}),
+            (501, "path", "GET", "/v1/tenants/x", {}),
             (501, "If-Unmodified-Since", "DELETE", "/v1/jobs/mine", {"headers": {"If-Unmodified-Since": "x"}}),
         ):
             [fault] = problem_of(await client.request(method, path, **more), status)["faults"]
@@ -421,7 +422,6 @@ def test_methods_that_are_not_served_are_405_and_name_those_that_are(method: str
         ("PATCH", "/v1/jobs/job_1"),
         ("POST", "/v1/jobs/job_1:backfill"),
         ("POST", "/v1/runs/x:cancel"),
-        ("GET", "/v1/runs/x/logs"),
         ("GET", "/v1/tenants/x"),
     ],
 )
