@@ -84,9 +84,10 @@ def retry_text(retry: Mapping[str, Any] | None) -> str:
     """Return a retry policy in a few words."""
     if not retry:
         return "none: one attempt"
+    chosen = [f"{name} {'retried' if again else 'final'}" for name, again in (retry.get("retry_on") or {}).items()]
     return (
         f"up to {retry['max_attempts']} attempts, {retry['backoff']} from {duration_text(retry['base_s'])}"
-        f" to {duration_text(retry['max_s'])}"
+        f" to {duration_text(retry['max_s'])}" + "".join(f"; {words}" for words in chosen)
     )
 
 

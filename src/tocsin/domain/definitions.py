@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tocsin.domain.catch_up import CatchUpPolicy, catch_up_mapping, parse_catch_up
@@ -16,7 +16,7 @@ from tocsin.domain.exclusions import calendar_mapping
 from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate, shown
 from tocsin.domain.ids import DEFAULT_TENANT, NAME
 from tocsin.domain.instants import Micros, format_rfc3339
-from tocsin.domain.policies import Overlap, RetryPolicy, parse_overlap, parse_retry
+from tocsin.domain.policies import Overlap, RetryPolicy, parse_overlap, parse_retry, retry_mapping
 from tocsin.domain.recurrence import DstPolicy
 from tocsin.domain.schedules import Delay, Every, Manual, RunAt, Schedule, parse_schedule
 from tocsin.domain.targets import HandlerTarget, Target, parse_target
@@ -119,7 +119,7 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             "target": target_mapping(definition.target),
             "labels": dict(definition.labels) or None,
             "metadata": None if definition.metadata is None else json.loads(definition.metadata),
-            "retry": None if retry is None else asdict(retry),
+            "retry": None if retry is None else retry_mapping(retry),
             "concurrency": None if definition.overlap is Overlap.SKIP else str(definition.overlap),
             **catch_up_mapping(definition.catch_up),
             "idempotency_key": definition.idempotency_key,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
+from tocsin.domain.error_classes import parse_retry_on
 from tocsin.domain.fields import FieldReader
 from tocsin.domain.instants import DAY, SECOND
 
@@ -33,6 +35,7 @@ class RetryPolicy:
         base_s: the first delay's upper bound.
         max_s: no delay is longer.
         jitter: ``full`` draws each delay evenly from 0 to its bound, ``none`` takes the bound.
+        retry_on: which errors are attempted again, where the job decides: see ``domain.error_classes``.
     """
 
     max_attempts: int = 5
@@ -40,6 +43,7 @@ class RetryPolicy:
     base_s: float = 30.0
     max_s: float = 1800.0
     jitter: str = "full"
+    retry_on: Mapping[str, bool] = field(default_factory=dict)
 
 
 def parse_retry(job: FieldReader) -> RetryPolicy | None:
@@ -47,8 +51,7 @@ def parse_retry(job: FieldReader) -> RetryPolicy | None:
     reader = job.child("retry", remedy='give an object such as {"max_attempts": 5}')
     if reader is None:
         return None
-    known = ("max_attempts", "backoff", "base_s", "max_s", "jitter")
-    reader.finish(known, {"retry_on": "choosing which errors are retried"})
+    reader.finish(("max_attempts", "backoff", "base_s", "max_s", "jitter", "retry_on"), {})
     default = RetryPolicy()
     attempts = reader.whole("max_attempts", low=1, high=ATTEMPTS_MAX, unit="attempts")
     base_s = reader.number("base_s", low=0, high=RETRY_S_MAX, unit="seconds")
@@ -59,7 +62,14 @@ def parse_retry(job: FieldReader) -> RetryPolicy | None:
         float(base_s) if base_s is not None else default.base_s,
         float(max_s) if max_s is not None else default.max_s,
         reader.choice("jitter", ("full", "none"), default=default.jitter) or default.jitter,
+        parse_retry_on(reader),
     )
+
+
+def retry_mapping(policy: RetryPolicy) -> dict[str, Any]:
+    """Return a policy as the mapping that ``parse_retry`` reads; without overrides as it was before there were any."""
+    mapping = asdict(policy)
+    return mapping if policy.retry_on else {name: value for name, value in mapping.items() if name != "retry_on"}
 
 
 def parse_overlap(job: FieldReader) -> Overlap:

@@ -8,32 +8,30 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
+from tocsin.domain.error_classes import FINAL_CLASSES, RETRYABLE_STATUSES, STATUS, chosen_for
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import RetryPolicy
 
-RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
-"""Besides all of 5xx. Other 4xx say that the request itself is wrong."""
-FINAL_CLASSES: Final = frozenset(
-    {
-        "redirect", "blocked", "undecodable", "too_large", "callback_refused", "callbacks_off",
-        "topic_missing", "not_authorized", "reserved_topic", "invalid_record",
-    }
-)  # fmt: skip
-"""Errors that another attempt would only meet again."""
 LOSS_DELAYS_S: Final = (0.0, 10.0, 60.0)
 """How long a dispatch waits after so many losses; the last one for all further ones."""
 RETURN_DELAY_S: Final = (10.0, 300.0)
 """The first and the longest delay of work that was returned without having started; doubling in between."""
 
 
-def is_retryable(kind: ReportKind, error: AttemptError | None) -> bool:
-    """Tell whether another attempt may go better."""
-    if kind is ReportKind.TIMED_OUT:
-        return True
-    if kind is not ReportKind.FAILED or error is None:
+def is_retryable(kind: ReportKind, error: AttemptError | None, policy: RetryPolicy | None = None) -> bool:
+    """Tell whether another attempt may go better; a job's ``retry_on`` overrides what is so by itself."""
+    timed_out = kind is ReportKind.TIMED_OUT
+    if not timed_out and (kind is not ReportKind.FAILED or error is None):
         return False
-    if error.error_class == "status" and error.status is not None:
+    if policy is not None and policy.retry_on:
+        error_class, status = (None, None) if error is None else (error.error_class, error.status)
+        chosen = chosen_for(policy.retry_on, error_class, status, timed_out)
+        if chosen is not None:
+            return chosen
+    if timed_out or error is None:
+        return timed_out
+    if error.error_class == STATUS and error.status is not None:
         return error.status in RETRYABLE_STATUSES or 500 <= error.status <= 599
     return error.error_class not in FINAL_CLASSES
 

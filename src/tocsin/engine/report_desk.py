@@ -256,7 +256,7 @@ class ReportDesk:
             return
         execution = self._codec.decode_execution(active.execution)
         policy, made = execution.retry, head.attempt - execution.attempts_before
-        if policy is not None and made < policy.max_attempts and is_retryable(kind, report.error):
+        if policy is not None and made < policy.max_attempts and is_retryable(kind, report.error, policy):
             retry_after_s = report.error.retry_after_s if report.error else None
             retry_at = step.now + retry_delay(policy, execution_id, made, retry_after_s)
             waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1, 0)

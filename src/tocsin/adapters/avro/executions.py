@@ -18,7 +18,7 @@ from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
-from tocsin.domain.policies import RetryPolicy
+from tocsin.domain.policies import RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
 _STAMPED_FIELDS = 3
@@ -92,7 +92,7 @@ class AvroExecutionCodec:
             {
                 "head": head._asdict(),
                 "target": target_to_avro(target_mapping(target)),
-                "retry": None if retry is None else asdict(retry),
+                "retry": None if retry is None else retry_mapping(retry),
                 "attempts_before": attempts_before,
                 "redrives": redrives,
             }

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from tocsin.domain.definitions import LABEL_CHARS_MAX, LABELS_MAX
+from tocsin.domain.error_classes import RETRY_ON_MAX
 from tocsin.domain.placeholders import PLACEHOLDERS
 from tocsin.domain.policies import ATTEMPTS_MAX, RETRY_S_MAX
 from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX, SPREAD_S_MAX
@@ -126,6 +127,12 @@ class RetryModel(BaseModel):
     base_s: float = Field(30.0, ge=0, le=RETRY_S_MAX, description="the first delay's upper bound")
     max_s: float = Field(1800.0, ge=0, le=RETRY_S_MAX, description="no delay is longer")
     jitter: Literal["full", "none"] = Field("full", description="full: a delay is drawn evenly from 0 to its bound")
+    retry_on: dict[str, bool] | None = Field(
+        None,
+        max_length=RETRY_ON_MAX,
+        description="which errors are attempted again, where that does not go without saying: an HTTP status such as 404,"
+        " a class such as 5xx, or an error class such as timeout; the most specific counts",
+    )
 
 
 CatchUpMode = Literal["fire_once", "skip", "fire_all"]
