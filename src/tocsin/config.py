@@ -142,6 +142,9 @@ class TriggerSettings(BaseModel):
     command_bytes_per_turn_max: int = Field(8_000_000, ge=1)
     command_bytes_waiting_max: int = Field(32_000_000, ge=1, description="of one shard, before its partition pauses")
     unwritten_bytes_max: int = Field(64_000_000, ge=1, description="rows of one shard not acknowledged by the store")
+    returned_per_s: int = Field(
+        500, ge=1, description="dispatches of one tenant that workers gave back and that a shard sends out again"
+    )
     reports_per_turn_max: int = Field(5_000, ge=1)
     executions_kept_days: float = Field(
         7.0, gt=1, description="at most the retention of the lanes' topics; a day before, what is queued goes out anew"
@@ -202,6 +205,15 @@ class WorkerSettings(BaseModel):
         (), max_length=100, description="names of pools that this worker serves, separated by commas"
     )
     running_max: int = Field(200, ge=1, description="attempts of this process under way at once")
+    tenant_running_max: int | None = Field(
+        None, ge=1, description="those of one tenant; None: as many as are still free, so half of them for one alone"
+    )
+    breaker_failures_min: int = Field(
+        20, ge=1, description="failures of a tenant's target within breaker_window_s, before attempts of it stop"
+    )
+    breaker_failed_share: float = Field(0.9, gt=0, le=1, description="of all its attempts that ended meanwhile")
+    breaker_window_s: float = Field(30.0, gt=0)
+    breaker_open_s: float = Field(10.0, gt=0, description="after this one attempt is made, to see whether it is well")
     read_ahead_bytes_max: int = Field(
         16_000_000, ge=1, description="records fetched and not started; half of it in the client"
     )

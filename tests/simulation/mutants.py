@@ -80,7 +80,6 @@ from tocsin.roles.worker.attempts import Attempts
 from tocsin.roles.worker.cancels import Cancels
 from tocsin.roles.worker.lane import Lane
 from tocsin.roles.worker.loop import WorkerLoop
-from tocsin.roles.worker.partitions import Partition
 
 MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "T1 what changes of an execution is not in the delta": lambda: [
@@ -150,7 +149,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "W4 settle before the report is acknowledged": lambda: [wrapped(Attempts, "_close", settle_at_once)],
     "W5 an assignment goes on with an old one's items": lambda: [wrapped(Lane, "assigned", same_partition_again)],
     "W6 a revoke settles what has no lease": lambda: [(Attempts, "hand_over", settle_at_revoke)],
-    "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Partition, "enqueue", begun_counts_for_new)],
+    "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Lane, "_enqueue", begun_counts_for_new)],
     "W7 any return ends a lease": lambda: [wrapped(ReportDesk, "_returned", any_return_counts)],
     "W10 a process is silent after four seconds": lambda: [(FleetWatch, "_is_silent", silent_soon)],
 }

@@ -259,6 +259,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         fires_max=trigger.fires_per_turn_max,
         fire_bytes_max=trigger.fire_bytes_per_turn_max,
         retry_bytes_max=trigger.retry_bytes_per_turn_max,
+        returned_per_s=trigger.returned_per_s,
         reports_max=trigger.reports_per_turn_max,
         report_bytes_max=trigger.report_bytes_per_turn_max,
         commands_max=trigger.commands_per_turn_max,

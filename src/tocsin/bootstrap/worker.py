@@ -19,6 +19,7 @@ from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.runners import worker_runner
 from tocsin.config import Settings, WorkerSettings
 from tocsin.domain.errors import TocsinError
+from tocsin.engine.circuit_breaker import BreakerLimits
 from tocsin.ports.dispatch_log import DispatchLog
 from tocsin.roles.heartbeat import LoopWatch
 from tocsin.roles.worker import WorkerLimits, WorkerLoop
@@ -105,6 +106,10 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
 def _limits(worker: WorkerSettings) -> WorkerLimits:
     return WorkerLimits(
         running_max=worker.running_max,
+        tenant_running_max=worker.tenant_running_max,
+        breaker=BreakerLimits(
+            worker.breaker_failures_min, worker.breaker_failed_share, worker.breaker_window_s, worker.breaker_open_s
+        ),
         # The other half is what the client has fetched and not delivered yet.
         read_ahead_bytes_max=max(1, worker.read_ahead_bytes_max // 2 // len(worker.all_lanes)),
         read_ahead_records_max=worker.read_ahead_records_max,

@@ -29,6 +29,8 @@ PASSING_CLASSES: Final = frozenset(
     }
 )  # fmt: skip
 """Errors that may pass, as far as their status does not say otherwise."""
+WORKERS_OWN_CLASSES: Final = frozenset({"blocked", "undecodable", "callbacks_off", "invalid_request", "internal"})
+"""Errors that say nothing of how a target fares: it was not reached, and not because of it."""
 CHOOSABLE_CLASSES: Final = (FINAL_CLASSES | PASSING_CLASSES) - {"undecodable", "callbacks_off"}
 """What ``retry_on`` may name. The others are faults of the cluster, not of the target."""
 RETRY_ON_MAX: Final = 50

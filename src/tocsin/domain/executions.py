@@ -150,8 +150,10 @@ class AttemptReport:
         error: why it did not succeed.
         result: a short summary of the answer, at most 1,000 characters.
         started: of a RETURNED one, see ``Started``.
-        reason: of a RETURNED one, a stable word: ``stop``, ``revoked``, ``lost``, ``predecessor``, ``reaped``, …
+        reason: of a RETURNED one, a stable word: ``stop``, ``revoked``, ``lost``, ``predecessor``, ``reaped``, ``cap``,
+            ``breaker``, ``cancelled``.
         timeout_s: of a RUNNING one: how long the attempt may take from its start; of an ACCEPTED one, from then on.
+        not_before: of a RETURNED one that was not started: when to try again at the earliest, the worker's clock, µs.
     """
 
     head: AttemptHead
@@ -166,6 +168,7 @@ class AttemptReport:
     started: str | None = None
     reason: str | None = None
     timeout_s: float | None = None
+    not_before: Micros | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from tocsin.domain.error_classes import FINAL_CLASSES, RETRYABLE_STATUSES, STATUS, chosen_for
+from tocsin.domain.error_classes import FINAL_CLASSES, RETRYABLE_STATUSES, STATUS, WORKERS_OWN_CLASSES, chosen_for
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import RetryPolicy
@@ -33,6 +33,22 @@ def is_retryable(kind: ReportKind, error: AttemptError | None, policy: RetryPoli
         return timed_out
     if error.error_class == STATUS and error.status is not None:
         return error.status in RETRYABLE_STATUSES or 500 <= error.status <= 599
+    return error.error_class not in FINAL_CLASSES
+
+
+def speaks_against_target(kind: ReportKind, error: AttemptError | None) -> bool | None:
+    """Tell whether an end shows that a target fails as a whole; None where it says nothing of the target.
+
+    An answer that refuses one request shows that the target lives, and so does one that asks for patience.
+    """
+    if kind in (ReportKind.SUCCEEDED, ReportKind.ACCEPTED):
+        return False
+    if kind is ReportKind.TIMED_OUT:
+        return True
+    if kind is not ReportKind.FAILED or error is None or error.error_class in WORKERS_OWN_CLASSES:
+        return None
+    if error.status is not None:
+        return 500 <= error.status <= 599
     return error.error_class not in FINAL_CLASSES
 
 

@@ -26,6 +26,7 @@ class EngineLimits:
         work_portions_max, work_bytes_max: what work items do in one step, and its bytes.
         catch_up: how fast missed occurrences are run.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
+        returned_per_s: dispatches of one tenant that workers gave back, and that go out again in one second.
         outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
         outlived_look_s: how often that is looked for; much shorter than the day that is left then.
         alerts_max: of one turn that are told one by one; the rest is summed up.
@@ -50,6 +51,7 @@ class EngineLimits:
     work_bytes_max: int = 4_000_000
     catch_up: CatchUpLimits = field(default_factory=CatchUpLimits)
     delta_bytes_max: int = 512_000
+    returned_per_s: int = 500
     outlived_after_s: float = 6 * 86_400.0
     outlived_look_s: float = 600.0
     alerts_max: int = 20

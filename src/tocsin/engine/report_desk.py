@@ -25,13 +25,14 @@ from tocsin.domain.executions import (
 )
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, Cancel, DeadLetter
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.retries import is_retryable, loss_delay, retry_delay, return_delay
+from tocsin.domain.retries import is_retryable, loss_delay, retry_delay
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX, MessageTarget
 from tocsin.engine.actives import Actives
 from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
+from tocsin.engine.returns import Returns
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -47,7 +48,6 @@ from tocsin.ports.shard_log import (
 
 LEASE_GRACE: Final[Micros] = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
-RETURNED_BY_STOP: Final = "stop"
 ACCEPTED: Final = "accepted"
 """Why an execution counts as running that no worker holds: its target will call back."""
 MESSAGE_LANE: Final = "message"
@@ -86,9 +86,11 @@ class ReportDesk:
         actives: Actives,
         dispatches: DispatchDesk,
         codec: RecordCodec,
+        returns: Returns,
         culprits: Mapping[SuspectId, Severity] = MappingProxyType({}),
     ) -> None:
         self._state = state
+        self._returns = returns
         self._actives = actives
         self._dispatches = dispatches
         self._codec = codec
@@ -305,18 +307,10 @@ class ReportDesk:
         if report.started != Started.NO:
             self._wait_after_loss(step, execution_id, active)
             return
-        stopped = report.reason == RETURNED_BY_STOP
-        returns = active.returns + (not stopped)
-        delay = 0 if stopped else return_delay(returns)
+        wake_at, returns = self._returns.again(report, active.returns, step.now)
         head = report.head
         waiting = Active(
-            active.execution,
-            active.published_at,
-            Phase.WAITING,
-            step.now + delay,
-            head.attempt,
-            head.losses,
-            returns,
+            active.execution, active.published_at, Phase.WAITING, wake_at, head.attempt, head.losses, returns
         )
         self._dispatches.change(step, execution_id, waiting)
 

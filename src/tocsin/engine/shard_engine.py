@@ -34,6 +34,7 @@ from tocsin.engine.pauses import Pauses
 from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.redrives import Redrives
 from tocsin.engine.report_desk import ReportDesk
+from tocsin.engine.returns import Returns
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
@@ -108,7 +109,8 @@ class ShardEngine:
             culprits,
         )
         catch_ups.stand_behind(self.commands.parking)
-        self._reports = ReportDesk(state, self._actives, self._dispatches, codec, culprits)
+        returns = Returns(limits.returned_per_s)
+        self._reports = ReportDesk(state, self._actives, self._dispatches, codec, returns, culprits)
         self._set_asides = SetAsides(state.shard, self._dispatches, self._reports, codec, culprits)
         self._firing = FiringDesk(
             state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,

@@ -18,7 +18,7 @@ from tocsin.engine.offset_metadata import Marks, decode_marks
 from tocsin.roles.worker import WorkerLimits, WorkerLoop
 
 CODEC = AvroCodec()
-LIMITS = WorkerLimits(running_max=4, read_ahead_records_max=20)
+LIMITS = WorkerLimits(running_max=4, tenant_running_max=1_000, read_ahead_records_max=20)
 
 
 class HandClock:
@@ -58,6 +58,9 @@ class CountingMeter:
 
     def returned(self, reason: str, count: int) -> None:
         self._add(f"returned {reason}", count)
+
+    def breakers(self, count: int) -> None:
+        self.counts["breakers"] = count
 
     def running(self, count: int) -> None:
         self.counts["running"] = count
@@ -160,18 +163,25 @@ class World:
         return Worker(self, name, self.limits)
 
     def dispatch(
-        self, *names: str, partition: int = 0, timeout_s: float = 30.0, losses: int = 0, token: int = 3
+        self,
+        *names: str,
+        partition: int = 0,
+        timeout_s: float = 30.0,
+        losses: int = 0,
+        token: int = 3,
+        tenant: str = "acme",
+        url: str = "http://target.test/",
     ) -> None:
         for name in names:
-            self._write(name, HttpTarget("http://target.test/", timeout_s=timeout_s), partition, losses, token)
+            self._write(name, HttpTarget(url, timeout_s=timeout_s), partition, losses, token, tenant)
 
     def dispatch_message(self, name: str) -> None:
         self._write(name, MessageTarget("orders"), partition=0, losses=0, token=3)
 
-    def _write(self, name: str, target: Target, partition: int, losses: int, token: int) -> None:
+    def _write(self, name: str, target: Target, partition: int, losses: int, token: int, tenant: str = "acme") -> None:
         identity = execution_id(name, 7, 5_000_000)
-        head = AttemptHead(1, token, losses, identity, name, "acme", 7, 5_000_000, 5_000_000)
-        key = dispatch_key("acme", identity, 1, token).encode()
+        head = AttemptHead(1, token, losses, identity, name, tenant, 7, 5_000_000, 5_000_000)
+        key = dispatch_key(tenant, identity, 1, token).encode()
         self.lane.append(partition, key, CODEC.encode_execution(head, target))
 
     def marks(self, partition: int = 0) -> Marks:

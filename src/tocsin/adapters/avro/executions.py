@@ -144,6 +144,7 @@ class AvroExecutionCodec:
                 "started": report.started,
                 "reason": report.reason,
                 "timeout_s": report.timeout_s,
+                "not_before": report.not_before,
             },
         )
 

@@ -73,9 +73,12 @@ class PrometheusMeter:
         self._leased = Counter("tocsin_attempts_leased", "Attempts reported as going on", registry=r)
         self._returned = Counter(
             "tocsin_dispatches_returned",
-            "Dispatches that may have run, given back to their owners",
+            "Dispatches given back to their owners; cap and breaker: without having started",
             ["reason"],
             registry=r,
+        )
+        self._breakers = Gauge(
+            "tocsin_breakers_open", "Targets that fail as a whole and are kept away from", registry=r
         )
         self._running = Gauge("tocsin_attempts_running", "Attempts under way", registry=r)
         self._unsettled = Gauge("tocsin_offsets_unsettled", "Records received and not settled", registry=r)
@@ -193,6 +196,9 @@ class PrometheusMeter:
 
     def returned(self, reason: str, count: int) -> None:
         self._returned.labels(reason).inc(count)
+
+    def breakers(self, count: int) -> None:
+        self._breakers.set(count)
 
     def running(self, count: int) -> None:
         self._running.set(count)

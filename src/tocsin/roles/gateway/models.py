@@ -130,7 +130,7 @@ class RetryModel(BaseModel):
     retry_on: dict[str, bool] | None = Field(
         None,
         max_length=RETRY_ON_MAX,
-        description="which errors are attempted again, where that does not go without saying: an HTTP status such as 404,"
+        description="which errors are attempted again, where that does not go without saying: a status such as 404,"
         " a class such as 5xx, or an error class such as timeout; the most specific counts",
     )
 

@@ -14,13 +14,16 @@ import structlog
 
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, Execution, ReportKind, Started
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.targets import MessageTarget
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.meters import WorkerMeter
 from tocsin.ports.report_sink import ReportSink
 from tocsin.ports.targets import Attempt, AttemptEnd, TargetRunner
+from tocsin.roles.worker.breakers import BREAKER, Breakers
 from tocsin.roles.worker.cancels import CANCELLED, Cancels
+from tocsin.roles.worker.fairness import CAP
 from tocsin.roles.worker.limits import WorkerLimits
 from tocsin.roles.worker.partitions import Item, Lease, Partition, Stage
 from tocsin.roles.worker.reports import Reporter, named_execution, overdue_end
@@ -52,6 +55,7 @@ class Attempts:
         monotonic_s: seconds that never jump; for limits, while ``clock`` is for time stamps.
         limits: bounds.
         cancels: what must not be started.
+        breakers: what must not be started now.
     """
 
     def __init__(
@@ -65,8 +69,10 @@ class Attempts:
         meter: WorkerMeter,
         limits: WorkerLimits,
         cancels: Cancels,
+        breakers: Breakers,
     ) -> None:
         self._cancels = cancels
+        self._breakers = breakers
         self.running: dict[Item, None] = {}
         """An ordered set, as everything here that is iterated: the same seed must give the same run."""
         self.stuck: set[Item] = set()
@@ -110,9 +116,7 @@ class Attempts:
             if isinstance(target, MessageTarget):
                 self._set_aside(item, f"has a target of the type {target.type!r}, which does not run in this lane")
                 continue
-            if self._cancels.forbid(execution.head.execution_id, execution.head.token):
-                self._hold(item)
-                self._return(item, execution, CANCELLED, Started.NO)
+            if self._keep_out(item, execution, now, now_s):
                 continue
             item.stage, item.execution, item.value = Stage.RUNNING, execution, None
             item.started_at, item.timeout_s = now, target.timeout_s
@@ -125,6 +129,22 @@ class Attempts:
             self._runner.start(attempts)
             redelivered = sum(attempt.redelivered for attempt in attempts)
             self._meter.started(len(attempts) - redelivered, redelivered)
+
+    def _keep_out(self, item: Item, execution: Execution, now: Micros, now_s: float) -> bool:
+        """Return what must not be started, or not now; tell whether that is so."""
+        reason, wait_s = None, None
+        if self._cancels.forbid(execution.head.execution_id, execution.head.token):
+            reason = CANCELLED
+        elif item.surplus:
+            reason = CAP
+        elif (wait_s := self._breakers.wait_s(item, execution, now_s)) is not None:
+            reason = BREAKER
+        if reason is None:
+            return False
+        not_before = None if wait_s is None else now + round(wait_s * SECOND)
+        self._hold(item)
+        self._return(item, execution, reason, Started.NO, not_before=not_before)
+        return True
 
     def _hold(self, item: Item) -> None:
         if item.key is not None:
@@ -208,6 +228,7 @@ class Attempts:
         """Report an end, also of an attempt whose partition is gone: the owner knows whether it still counts."""
         execution = item.execution
         assert execution is not None
+        self._breakers.ended(item, execution, end.kind, end.error, self._monotonic_s())
         if item.abandoned is not None and end.kind is ReportKind.CANCELLED:
             self._return(item, execution, item.abandoned)
             return
@@ -224,8 +245,10 @@ class Attempts:
         reason: str,
         started: Started = Started.MAYBE,
         error: AttemptError | None = None,
+        not_before: Micros | None = None,
     ) -> None:
-        report = self._reporter.returned(execution, reason, item.started_at or None, self._clock.now(), started, error)
+        now, started_at = self._clock.now(), item.started_at or None
+        report = self._reporter.returned(execution, reason, started_at, now, started, error, not_before)
         self._close(item, execution.head.job_id, report)
         self._meter.returned(reason, 1)
 

@@ -16,6 +16,7 @@ from tocsin.engine.offset_metadata import NO_MARKS, Marks, decode_marks
 from tocsin.engine.offset_window import OffsetWindow, Seen
 from tocsin.ports.dispatch_log import CommitOutcome, DispatchLog, Mark, Start
 from tocsin.ports.meters import WorkerMeter
+from tocsin.roles.worker.fairness import Shares, Surplus, Waiting
 from tocsin.roles.worker.limits import WorkerLimits
 from tocsin.roles.worker.partitions import Item, Partition
 from tocsin.roles.worker.read_ahead import ReadAhead
@@ -67,8 +68,10 @@ class Lane:
         self._hand_over = hand_over
         self._abandon = abandon
         self._ahead = ReadAhead(limits.read_ahead_records_max, limits.read_ahead_bytes_max)
+        self._waiting = Waiting()
+        self._surplus = Surplus(self._waiting, limits.window_max, limits.cap_patience_s)
+        self._full = False
         self._epoch = 0
-        self._turn = 0
         self._stopped = False
         self._commit_s = 0.0
         """How long the last commit took."""
@@ -85,7 +88,7 @@ class Lane:
             seen = partition.window.received(offset)
             if seen is Seen.NEW or seen is Seen.BEGUN:
                 item = Item(partition, offset, key, value, seen is Seen.BEGUN)
-                partition.enqueue(item)
+                self._enqueue(item)
                 self._ahead.add(item.bytes_held)
             elif seen is Seen.SETTLED:
                 partition.changed = True
@@ -95,9 +98,18 @@ class Lane:
         self._regulate()
         return len(deliveries)
 
+    def _enqueue(self, item: Item) -> None:
+        if item.inherited:
+            item.partition.legacy.append(item)
+            return
+        if item.key is not None:
+            item.tenant = item.key.partition(b"|")[0]
+        self._waiting.add(item)
+
     def _regulate(self) -> None:
         """Fetch only what there is room for."""
-        full = self._ahead.is_full()
+        self._ahead.behind_share = self._waiting.behind_share
+        self._full = full = self._ahead.is_full()
         pause: list[int] = []
         resume: list[int] = []
         for partition in self.partitions.values():
@@ -113,33 +125,21 @@ class Lane:
 
     # Marking and committing
 
-    def mark(self, room: int) -> None:
-        """Mark up to ``room`` queued items, one partition after another, and all that predecessors had begun."""
+    def mark(self, shares: Shares) -> None:
+        """Mark what may start now, what is to be given back, and all that predecessors had begun."""
         if self.suspect:
             return
         for partition in self.partitions.values():
             if partition.legacy:
-                legacy = partition.mark_legacy()
-                self.marked += legacy
-                for inherited in legacy:
-                    self._ahead.remove(inherited.bytes_held)
-        waiting = [p for p in self.partitions.values() if p.queue]
-        if not waiting:
-            return
-        self._turn = (self._turn + 1) % len(waiting)
-        waiting = waiting[self._turn :] + waiting[: self._turn]
-        while waiting:
-            going_on = []
-            for partition in waiting:
-                if room <= 0:
-                    return
-                item = partition.mark_next()
-                if item is not None:
-                    room -= 1
-                    self._ahead.remove(item.bytes_held)
-                    self.marked.append(item)
-                    going_on.append(partition)
-            waiting = going_on
+                self._take_out(partition.mark_legacy())
+        if self._waiting:
+            self._take_out(self._waiting.mark(shares))
+            self._take_out(self._surplus.mark(shares, self.partitions, self._full, self._monotonic_s()))
+
+    def _take_out(self, marked: list[Item]) -> None:
+        for item in marked:
+            self._ahead.remove(item.bytes_held)
+        self.marked += marked
 
     def unleased(self) -> list[Item]:
         """Return what runs and is not settled."""
@@ -266,7 +266,7 @@ class Lane:
         )
 
     def _drop_queue(self, partition: Partition) -> None:
-        for item in partition.drop_waiting():
+        for item in [*partition.drop_legacy(), *self._waiting.drop(partition)]:
             self._ahead.remove(item.bytes_held)
 
     def stop(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tocsin.engine.circuit_breaker import BreakerLimits
 from tocsin.engine.offset_metadata import BEGUN_MAX, WINDOW_MAX
 
 
@@ -13,6 +14,10 @@ class WorkerLimits:
 
     Attributes:
         running_max: attempts under way at once, over all lanes.
+        tenant_running_max: those of one tenant; None: as many as are still free, so at most half of them.
+        cap_patience_s: how long fetching is held up by what waits behind its tenant's share, before it is given back.
+        breaker: when a target's breaker opens.
+        breakers_kept_max: targets of tenants that are watched.
         read_ahead_bytes_max: keys and values that wait to be started, in each lane, before fetching pauses.
         read_ahead_records_max: the same in records.
         window_max, begun_max: see ``OffsetWindow``.
@@ -27,6 +32,10 @@ class WorkerLimits:
     """
 
     running_max: int = 200
+    tenant_running_max: int | None = None
+    cap_patience_s: float = 0.5
+    breaker: BreakerLimits = field(default_factory=BreakerLimits)
+    breakers_kept_max: int = 10_000
     read_ahead_bytes_max: int = 8_000_000
     read_ahead_records_max: int = 2_000
     window_max: int = WINDOW_MAX

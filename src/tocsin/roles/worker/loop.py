@@ -6,6 +6,7 @@ A step never waits for an attempt, and only the poll waits at all. Whoever drive
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 import structlog
 
@@ -17,7 +18,9 @@ from tocsin.ports.meters import WorkerMeter
 from tocsin.ports.report_sink import ReportSink
 from tocsin.ports.targets import TargetRunner
 from tocsin.roles.worker.attempts import Attempts
+from tocsin.roles.worker.breakers import Breakers
 from tocsin.roles.worker.cancels import Cancels
+from tocsin.roles.worker.fairness import Shares
 from tocsin.roles.worker.lane import STOP, Lane
 from tocsin.roles.worker.limits import WorkerLimits
 from tocsin.roles.worker.reports import Reporter
@@ -59,13 +62,15 @@ class WorkerLoop:
         self._monotonic_s = monotonic_s
         self._meter = meter
         self._limits = limits
+        reporter, breakers = Reporter(codec, worker_id), Breakers(limits.breaker, meter, limits.breakers_kept_max)
         self._attempts = Attempts(
-            Reporter(codec, worker_id), runner, reports, codec, clock, monotonic_s, meter, limits, self._cancels
+            reporter, runner, reports, codec, clock, monotonic_s, meter, limits, self._cancels, breakers
         )
         hand_over, abandon = self._attempts.hand_over, self._attempts.abandon
         self._lanes = [
             Lane(name, records, limits, meter, monotonic_s, hand_over, abandon) for name, records in lanes.items()
         ]
+        self._shares = Shares(limits.running_max, limits.tenant_running_max)
         self._suspect_since_s: float | None = None
         self._wait_s = 0.0
         self._watch_at_s = 0.0
@@ -147,11 +152,9 @@ class WorkerLoop:
         return min(longest, max(IDLE_WAIT_MIN_S, 2 * self._wait_s))
 
     def _mark(self) -> None:
-        room = self._limits.running_max - len(self._attempts.running) - sum(len(lane.marked) for lane in self._lanes)
+        self._shares.count(chain(self._attempts.running, *[lane.marked for lane in self._lanes]))
         for lane in self._lanes:
-            before = len(lane.marked)
-            lane.mark(room)
-            room -= len(lane.marked) - before
+            lane.mark(self._shares)
 
     def _commit_and_start(self, lane: Lane) -> int:
         if not lane.has_changes():

@@ -49,6 +49,10 @@ class Item:
     stage: Stage = Stage.QUEUED
     lease: Lease = Lease.NONE
     settled: bool = False
+    tenant: bytes = b""
+    """Whose it is, as its key says."""
+    surplus: bool = False
+    """It is marked only to be given back: it waited behind its tenant's share."""
     abandoned: str | None = None
     """Why it was told to stop, where it was; if it does stop, it is returned for this reason."""
     heir: Item | None = None
@@ -75,7 +79,6 @@ class Partition:
         epoch: counts the assignments of this process.
         window: what is settled and begun.
         legacy: received, begun by a predecessor, not marked yet; in order.
-        queue: received, not marked yet; in order.
         in_hand: marked, running or reported, and not settled; by offset.
         reached: the highest offset that was marked.
         live: the assignment lasts.
@@ -88,7 +91,6 @@ class Partition:
     epoch: int
     window: OffsetWindow
     legacy: deque[Item] = field(default_factory=deque)
-    queue: deque[Item] = field(default_factory=deque)
     in_hand: dict[int, Item] = field(default_factory=dict)
     reached: int = -1
     live: bool = True
@@ -96,22 +98,18 @@ class Partition:
     full: bool = False
     paused: bool = False
 
-    def enqueue(self, item: Item) -> None:
-        (self.legacy if item.inherited else self.queue).append(item)
-
-    def mark_next(self) -> Item | None:
-        """Put the next queued item on the begun list; None where there is none, or no room on the list."""
-        if not self.queue or not self.window.can_begin(self.queue[0].offset):
-            return None
-        return self._mark(self.queue.popleft())
+    def can_mark(self, item: Item) -> bool:
+        """Tell whether the begun list has room for an item."""
+        return self.window.can_begin(item.offset)
 
     def mark_legacy(self) -> list[Item]:
         """Mark what a predecessor had begun: it is listed already, but an acknowledged commit proves that we own it."""
-        marked = [self._mark(item) for item in self.legacy]
+        marked = [self.mark(item) for item in self.legacy]
         self.legacy.clear()
         return marked
 
-    def _mark(self, item: Item) -> Item:
+    def mark(self, item: Item) -> Item:
+        """Put an item on the begun list."""
         self.reached = max(self.reached, item.offset)
         self.window.begin(item.offset)
         item.stage = Stage.MARKED
@@ -139,11 +137,10 @@ class Partition:
             self.window.withdraw(item.offset)
             self.changed = True
 
-    def drop_waiting(self) -> list[Item]:
-        """Forget what was received and is not marked; return it."""
-        dropped = [*self.legacy, *self.queue]
+    def drop_legacy(self) -> list[Item]:
+        """Forget what a predecessor had begun and is not marked; return it."""
+        dropped = list(self.legacy)
         self.legacy.clear()
-        self.queue.clear()
         return dropped
 
     def let_go(self) -> list[Item]:

@@ -74,8 +74,12 @@ class Reporter:
         now: Micros,
         started: Started = Started.MAYBE,
         error: AttemptError | None = None,
+        not_before: Micros | None = None,
     ) -> bytes:
-        """Give a dispatch back; it may have reached its target, unless one knows that it was not started."""
+        """Give a dispatch back; it may have reached its target, unless one knows that it was not started.
+
+        ``not_before``: when it is worth another try, by this process's clock.
+        """
         report = AttemptReport(
             execution.head,
             execution.head_bytes,
@@ -87,6 +91,7 @@ class Reporter:
             _well_formed_error(error),
             started=started,
             reason=reason,
+            not_before=not_before,
         )
         return self._codec.encode_report(report)
 
