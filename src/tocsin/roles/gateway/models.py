@@ -127,8 +127,8 @@ class RetryModel(BaseModel):
     base_s: float = Field(30.0, ge=0, le=RETRY_S_MAX, description="the first delay's upper bound")
     max_s: float = Field(1800.0, ge=0, le=RETRY_S_MAX, description="no delay is longer")
     jitter: Literal["full", "none"] = Field("full", description="full: a delay is drawn evenly from 0 to its bound")
-    retry_on: dict[str, bool] | None = Field(
-        None,
+    retry_on: dict[str, bool] = Field(
+        {},
         max_length=RETRY_ON_MAX,
         description="which errors are attempted again, where that does not go without saying: a status such as 404,"
         " a class such as 5xx, or an error class such as timeout; the most specific counts",
