@@ -72,6 +72,10 @@ bench-failover: $(STAMP) ## Measure how late jobs are when their owner is killed
 chaos: $(STAMP) ## Break things under load, 3 brokers and 3 stores, and check (DURATION=1800 FAULTS=kill_worker,roll NAME=part)
 	$(BIN)/python -m tests.chaos --duration-s $(or $(DURATION),1800) $(if $(FAULTS),--faults $(FAULTS)) --name $(or $(NAME),all)
 
+.PHONY: chaos-workers
+chaos-workers: $(STAMP) ## Break workers while 10,000 executions run, 500 and more at once, and check (about ten minutes; ARGS="--faults kill,roll")
+	$(BIN)/python -m tests.chaos.worker_run $(ARGS)
+
 .PHONY: bench-next
 bench-next: $(STAMP) ## Measure next occurrences a second, beside croniter and cronsim (about a minute)
 	$(BIN)/python -m benchmarks.next $(ARGS)

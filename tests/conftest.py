@@ -16,12 +16,20 @@ settings.load_profile("tocsin")
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    """The addresses of a real broker and store, started once and stopped at the end."""
+def dev_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    """A real broker and store, started once and stopped at the end; who stops one of them starts it again."""
     dev = DevCluster(tmp_path_factory.mktemp("devcluster"))
-    endpoints = dev.up(fresh=True, die_with_parent=True)
-    yield endpoints
+    dev.up(fresh=True, die_with_parent=True)
+    yield dev
     dev.down()
+
+
+@pytest.fixture(scope="session")
+def cluster(dev_cluster: DevCluster) -> Endpoints:
+    """The addresses of the real broker and store."""
+    endpoints = dev_cluster.endpoints()
+    assert endpoints is not None
+    return endpoints
 
 
 @pytest.fixture

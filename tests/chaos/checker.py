@@ -73,12 +73,17 @@ VIOLATIONS = (
 def check(history: History) -> Verdict:
     """Return what a history amounts to."""
     verdict = Verdict()
+    judge(history, verdict)
+    verdict.lateness_ms = lateness_ms(late for _, late in lateness(history))
+    return verdict
+
+
+def judge(history: History, verdict: Verdict) -> None:
+    """Note in a verdict what is wrong with a history."""
     _check_windows(history, verdict)
     _check_dispatches(history, verdict)
     _check_ends(history, verdict)
     _check_calls(history, verdict)
-    verdict.lateness_ms = lateness_ms(late for _, late in lateness(history))
-    return verdict
 
 
 def _check_windows(history: History, verdict: Verdict) -> None:

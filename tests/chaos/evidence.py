@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.chaos.history import Dispatch, History, Return, Skip
+from tests.chaos.history import Change, Dispatch, History, Report, Return, Skip
 from tests.chaos.rig import Rig
 from tocsin.adapters.avro import AvroCodec
 from tocsin.domain.executions import ENDS
@@ -80,11 +80,15 @@ class Evidence:
             )
         for _, value, _ in self._new("reports"):
             report = self._codec.decode_report(value)
+            head = report.head
+            place = (head.execution_id, head.attempt, head.token)
+            self.history.reports.append(Report(*place, report.kind, report.reason))
             if report.kind == "RETURNED" and report.started == "no":
-                head = report.head
-                self.history.returns.append(Return(head.execution_id, head.attempt, head.token))
+                self.history.returns.append(Return(*place))
         for _, value, _ in self._new("execution-events"):
             event = self._codec.decode_event(value)
+            head = event.head
+            self.history.changes.append(Change(head.execution_id, head.attempt, head.token, event.state))
             if event.state == "SKIPPED":
                 first = event.head.scheduled_for
                 self.history.skips.append(Skip(event.head.job_id, first, event.skipped_upto or first))

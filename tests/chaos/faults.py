@@ -206,7 +206,7 @@ def offsets_deleted(drill: Drill) -> None:
     triggers = sorted(rig.names("trigger"))
     with drill.fault("offsets_deleted", "of the triggers' group, while all are stopped"):
         rig.stop(*triggers)
-        rig.delete_trigger_offsets()
+        rig.delete_offsets(rig.trigger_group)
         rig.start(*triggers)
 
 

@@ -63,6 +63,29 @@ class Call(NamedTuple):
     redelivered: bool
     scheduled_for: int
     at: int
+    ended_at: int = 0
+    """When it was answered; 0: not yet."""
+    port: int = 0
+    """The caller's, so that one can tell whose call it was."""
+
+
+class Report(NamedTuple):
+    """What a worker said of a dispatch."""
+
+    execution_id: str
+    attempt: int
+    token: int
+    kind: str
+    reason: str | None
+
+
+class Change(NamedTuple):
+    """An event: what became of an execution by a dispatch of it."""
+
+    execution_id: str
+    attempt: int
+    token: int
+    state: str
 
 
 class Skip(NamedTuple):
@@ -80,6 +103,8 @@ class Fault(NamedTuple):
     what: str
     began_at: int
     ended_at: int
+    ports: frozenset[int] = frozenset()
+    """From which its victims, workers, called when it struck."""
 
 
 @dataclass
@@ -89,6 +114,9 @@ class History:
     duties: list[Duty] = field(default_factory=list)
     dispatches: list[Dispatch] = field(default_factory=list)
     returns: list[Return] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    """Of one execution in the order of the log."""
     ends: dict[str, list[str]] = field(default_factory=dict)
     """States in which an execution ended, in order; more than one is a fault."""
     skips: list[Skip] = field(default_factory=list)

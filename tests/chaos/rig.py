@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos.receiver import Receiver
 from tests.chaos.small_disk import SmallDisk, small_disk
-from tests.e2e.system import System, wait_for
+from tests.e2e.system import System, wait_for, wait_until_empty
 from tocsin.devcluster import DevCluster
 
 SHARDS = 8
@@ -30,12 +30,14 @@ class Rig:
         cluster: the servers.
         system: the processes.
         receiver: what the jobs call.
+        fleet: the processes that a supervisor keeps running.
     """
 
-    def __init__(self, cluster: DevCluster, system: System, receiver: Receiver) -> None:
+    def __init__(self, cluster: DevCluster, system: System, receiver: Receiver, fleet: Sequence[str] = FLEET) -> None:
         self.cluster = cluster
         self.system = system
         self.receiver = receiver
+        self.fleet = fleet
         self.small_disk: SmallDisk | None = None
         """The disk of one broker, where it can be filled."""
         self.steady: dict[str, int] = {}
@@ -79,7 +81,7 @@ class Rig:
 
     def revive(self) -> None:
         """Start again what has ended, as a supervisor does."""
-        down = [name for name in FLEET if self.system.processes[name].poll() is not None]
+        down = [name for name in self.fleet if self.system.processes[name].poll() is not None]
         if down:
             self.start(*down, wait=False)
 
@@ -103,21 +105,30 @@ class Rig:
         """Wait until every shard has an owner, and return them."""
         return wait_for("every shard to be owned", lambda: (o := self.owners()) and len(o) == SHARDS and o, PATIENCE_S)
 
-    def coordinator(self) -> str:
-        """Return the server that coordinates the triggers' group."""
-        future = self.admin.describe_consumer_groups([self.trigger_group], request_timeout=20)[self.trigger_group]
+    @property
+    def worker_group(self) -> str:
+        return self.system.unique + ".worker.default"
+
+    def coordinator(self, group: str | None = None) -> str:
+        """Return the server that coordinates a group: the triggers', unless another is named."""
+        group = group or self.trigger_group
+        future = self.admin.describe_consumer_groups([group], request_timeout=20)[group]
         return f"kafka-{future.result().coordinator.id}"
 
-    def delete_trigger_offsets(self) -> None:
-        """Drop the group with its offsets, as their expiry would."""
+    def delete_offsets(self, group: str) -> None:
+        """Drop a group without members with its offsets, as their expiry would."""
 
-        def deleted() -> bool:
-            future = self.admin.delete_consumer_groups([self.trigger_group], request_timeout=20)[self.trigger_group]
-            return future.exception(30) is None
+        # A client that has not seen the brokers restart: one that has may ask the wrong one for minutes.
+        admin = AdminClient({"bootstrap.servers": self.system.endpoints.kafka_bootstrap, "log_level": 0})
 
-        wait_for("the triggers' group to be deleted", deleted, PATIENCE_S)
-        asked = [ConsumerGroupTopicPartitions(self.trigger_group)]
-        left = self.admin.list_consumer_group_offsets(asked)[self.trigger_group]
+        def refusal() -> str | None:
+            error = admin.delete_consumer_groups([group], request_timeout=10)[group].exception(30)
+            gone = isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND
+            return None if error is None or gone else str(error)
+
+        wait_until_empty(f"the group {group} to be deleted", refusal, PATIENCE_S)
+        asked = [ConsumerGroupTopicPartitions(group)]
+        left = admin.list_consumer_group_offsets(asked)[group]
         assert not left.result(30).topic_partitions
 
     def wait_firing(self, since: float | None = None) -> None:
@@ -152,18 +163,19 @@ def rig(directory: Path, unique: str, brokers: int, stores: int, *, with_small_d
 
 
 @contextmanager
-def running(cluster: DevCluster, system: System) -> Iterator[Rig]:
-    """Start all processes on servers that run, and end them."""
+def running(cluster: DevCluster, system: System, fleet: Sequence[str] = FLEET) -> Iterator[Rig]:
+    """Start all processes on servers that run, and end them; what ``system.settings`` says goes first."""
     receiver = Receiver()
-    system.settings |= {
+    system.settings = {
         "TOCSIN_CLUSTER__SHARDS": str(SHARDS),
         "TOCSIN_CLUSTER__LANE_PARTITIONS": "8",
         "TOCSIN_WORKER__STOP_GRACE_S": "5",
+        **system.settings,
     }
     try:
         system.create()
-        made = Rig(cluster, system, receiver)
-        made.start(*FLEET)
+        made = Rig(cluster, system, receiver, fleet)
+        made.start(*fleet)
         yield made
     finally:
         for process in system.processes.values():

@@ -206,6 +206,12 @@ def test_a_second_member_takes_a_share_and_nothing_is_owned_twice(
     assert "lost" not in first.events + second.events
 
 
+def test_a_member_for_whom_no_partition_is_left_is_told_so(lane: LaneUnderTest, join: Callable[[], Member]) -> None:
+    members = [join() for _ in range(PARTITIONS + 1)]
+    poll_until(lambda: all("assigned" in member.events for member in members), *members)
+    poll_until(lambda: sorted(len(member.owned) for member in members) == [0, *[1] * PARTITIONS], *members)
+
+
 def test_a_paused_partition_holds_its_records_back(lane: LaneUnderTest, join: Callable[[], Member]) -> None:
     member = join()
     poll_until(lambda: len(member.owned) == PARTITIONS, member)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -122,10 +123,21 @@ class LaneWorld:
         }
 
 
-class WorkerProcess:
-    """A worker in a process of its own."""
+class Prefixed(Protocol):
+    """Topics of one prefix on a broker."""
 
-    def __init__(self, world: LaneWorld, directory: Path, name: str, **worker: object) -> None:
+    bootstrap: str
+    names: TopicNames
+
+
+class WorkerProcess:
+    """A worker in a process of its own.
+
+    Args:
+        altered: statements that its process runs first: they change what cannot be set.
+    """
+
+    def __init__(self, world: Prefixed, directory: Path, name: str, *, altered: str = "", **worker: object) -> None:
         self.ready_file = directory / f"{name}.json"
         self.log = directory / f"{name}.log"
         environment = {
@@ -140,7 +152,7 @@ class WorkerProcess:
             **{f"TOCSIN_WORKER__{key.upper()}": str(value) for key, value in worker.items()},
         }
         with self.log.open("w") as log:
-            self.process = subprocess.Popen([sys.executable, "-c", RUN_WORKER], env=environment, stderr=log)
+            self.process = subprocess.Popen([sys.executable, "-c", altered + RUN_WORKER], env=environment, stderr=log)
 
     def wait_ready(self) -> dict[str, object]:
         wait_until(lambda: self.ready_file.exists() or self.process.poll() is not None, "the worker to be ready")

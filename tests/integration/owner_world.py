@@ -6,6 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import uuid_utils
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -31,6 +32,7 @@ from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.restore import restore
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.engine.shard_state import ShardState
+from tocsin.ports.fleet_log import FleetLog
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.loop import LoopLimits, TriggerLoop
 from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
@@ -75,6 +77,7 @@ class Owner:
         bootstrap: str,
         transaction_timeout_s: float = 5.0,
         session_timeout_s: float = 10.0,
+        fleet: FleetLog | None = None,
     ) -> None:
         self.name = name
         self.ids: list[str] = []
@@ -96,7 +99,7 @@ class Owner:
             MemoryScheduleStore(world.tables),
             restorer,
             self._new_id,
-            FleetReader(MemoryFleetLog(), name),
+            FleetReader(fleet or MemoryFleetLog(), name),
             world.clock,
             PrometheusMeter(CollectorRegistry()),
             LoopLimits(),
@@ -182,9 +185,10 @@ class OwnerWorld:
         """Make an id as a gateway does."""
         return ids.made_job_id(uuid_utils.uuid7().hex)
 
-    def send_create(self, job_id: str, in_s: float, timestamp: Micros | None = None) -> None:
-        """Send one create, and wait until it is in the log; ``timestamp``: of its record."""
-        definition = {"run_at": format_rfc3339(self.clock.now() + round(in_s * SECOND)), "target": TARGET}
+    def send_create(self, job_id: str, in_s: float, timestamp: Micros | None = None, **more: Any) -> None:
+        """Send one create, and wait until it is in the log; ``timestamp``: its record's."""
+        run_at = format_rfc3339(self.clock.now() + round(in_s * SECOND))
+        definition = {"run_at": run_at, "target": TARGET, **more}
         command = Command("create", f"c{job_id}", job_id, None, 0, definition)  # type: ignore[arg-type]
         milliseconds = (timestamp or self.clock.now()) // 1000
         value, shard = CODEC.encode_command(command), shard_of(job_id, SHARDS)

@@ -51,7 +51,7 @@ class AssignmentListener(Protocol):
     """Hears of partitions that come and go."""
 
     def assigned(self, starts: Sequence[Start]) -> None:
-        """These are ours from now on; records follow in later polls."""
+        """These are ours from now on; records follow in later polls. Called once also where there are none for us."""
         ...
 
     def revoked(self, partitions: Collection[int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tocsin.adapters.kafka.clients import base_config, unavailable
+from tocsin.adapters.kafka.clients import base_config, group_generation, unavailable
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.ports.dispatch_log import AssignmentListener, CommitOutcome, Delivery, Mark, Start
 
@@ -108,6 +108,8 @@ class KafkaDispatchLog:
         self._gone: set[int] = set()
         """Partitions that were revoked or lost since the current poll began."""
         self._closing = False
+        self._told = False
+        """The listener has heard of an assignment since this member joined."""
         self._untold: set[int] = set()
         """Partitions that came only while this member was leaving: nobody was told of them."""
 
@@ -119,6 +121,7 @@ class KafkaDispatchLog:
         consumer = Consumer(self._config)
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         self._consumer = consumer
+        self._told = False
         self._paused.clear()
 
     def poll(self, limit: int, wait_s: float) -> list[Delivery]:
@@ -127,6 +130,10 @@ class KafkaDispatchLog:
         # consume() alone would wait for all of `limit`, or the whole time.
         first = consumer.poll(wait_s)
         if first is None:
+            if not self._told and group_generation(consumer.consumer_group_metadata()) > 0:
+                # A member for whom no partition is left is not told so; it is one all the same.
+                self._told = True
+                self._tell(lambda listener: listener.assigned([]))
             return []
         messages: list[Any] = [first]
         if limit > 1:
@@ -238,6 +245,7 @@ class KafkaDispatchLog:
         if back:
             consumer.resume(self._places(back))
             self._paused.difference_update(back)
+        self._told = True
         self._tell(lambda listener: listener.assigned(starts))
 
     def _committed(self, consumer: Consumer, partitions: list[int]) -> list[Start]:

@@ -101,6 +101,8 @@ class MemoryDispatchLog:
         self.paused: set[int] = set()
         self._lane = lane
         self._listener: AssignmentListener | None = None
+        self._heard = False
+        """The listener has heard of an assignment since this member joined."""
         self._positions: dict[int, int] = {}
 
     @property
@@ -111,6 +113,7 @@ class MemoryDispatchLog:
 
     def join(self, listener: AssignmentListener) -> None:
         self._listener = listener
+        self._heard = False
         self._lane.enter(self)
 
     def poll(self, limit: int, wait_s: float) -> list[Delivery]:
@@ -136,7 +139,7 @@ class MemoryDispatchLog:
         wanted = self._lane.wanted(self)
         self._revoke(self._positions.keys() - wanted)
         coming = self._lane.take(self, wanted - self._positions.keys())
-        if coming:
+        if coming or not self._heard:
             self._assign(coming)
 
     def _assign(self, partitions: list[int]) -> None:
@@ -146,6 +149,7 @@ class MemoryDispatchLog:
             self._positions[partition] = offset or 0
             starts.append(Start(partition, offset, metadata))
         self.paused.difference_update(partitions)
+        self._heard = True
         self._told.assigned(starts)
 
     def _revoke(self, partitions: Collection[int]) -> None:
@@ -167,6 +171,7 @@ class MemoryDispatchLog:
 
     def rejoin(self) -> None:
         self.close()
+        self._heard = False
         self._lane.enter(self)
 
     def close(self) -> None:

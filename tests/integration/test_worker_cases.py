@@ -1,0 +1,265 @@
+"""The cases LEA-* and REB-*, and attempts that outlast whatever happens around them, on a real broker.
+
+The owner is turned by the test, workers are processes, and time is scaled down; see ``work_world``.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.http_receiver import HttpReceiver
+from tests.integration.kafka_wire import PRODUCE, REQUEST, Wire
+from tests.integration.lane_world import LaneWorld, WorkerProcess, wait_until
+from tests.integration.owner_world import CODEC
+from tests.integration.work_world import WorkWorld
+from tocsin.devcluster import DevCluster, Endpoints
+from tocsin.domain.executions import ExecutionEvent
+from tocsin.domain.fleet import Cancel
+from tocsin.domain.instants import MINUTE
+
+pytestmark = pytest.mark.real
+
+TWO_MINUTES_AHEAD = "import time; real = time.time_ns; time.time_ns = lambda: real() + 120 * 10**9\n"
+HOUR = 60 * MINUTE
+POLLS_EVERY_5_S = "from tocsin.adapters.kafka import dispatch_log; dispatch_log.LOOP_SILENCE_MAX_MS = 5_000\n"
+
+
+@pytest.fixture
+def world(cluster: Endpoints, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkWorld]:
+    made = WorkWorld(cluster.kafka_bootstrap, unique, tmp_path, monkeypatch)
+    yield made
+    made.close()
+
+
+def states(events: list[ExecutionEvent]) -> list[tuple[str, int, int]]:
+    """Return state, attempt and losses of each."""
+    return [(event.state, event.head.attempt, event.head.losses) for event in events]
+
+
+def test_lea_1_a_worker_that_was_silent_runs_both_dispatches_and_only_the_second_counts(world: WorkWorld) -> None:
+    worker = world.start_worker("w")
+    job = world.run()
+    world.until("the lease", lambda: states(world.events(job)) == [("RUNNING", 1, 0)])
+    worker.process.send_signal(signal.SIGSTOP)
+    world.until("the next dispatch", lambda: world.fired()[job] == 2)
+    worker.process.send_signal(signal.SIGCONT)
+    world.until("it to run that too", lambda: len(world.target.calls) == 2)
+    world.until("the second lease", lambda: len(world.events(job)) == 2)
+    first, second = world.target.calls
+    assert int(first.headers["Tocsin-Token"]) < int(second.headers["Tocsin-Token"])
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+    assert ("Tocsin-Redelivered" in first.headers, second.headers["Tocsin-Redelivered"]) == (False, "true")
+
+    world.target.let_go(first)
+    world.until("its report", lambda: [r.kind for r in world.reports()].count("SUCCEEDED") == 1)
+    world.until("the owner to know it", world.all_reports_applied)
+    assert states(world.events(job)) == [("RUNNING", 1, 0), ("RUNNING", 1, 1)], "stale: still running"
+    world.target.let_go(second)
+    world.until("the end", lambda: len(world.events(job)) == 3)
+    assert states(world.events(job))[-1] == ("SUCCEEDED", 1, 1)
+    assert world.events(job)[-1].head.token == int(second.headers["Tocsin-Token"])
+
+
+def test_lea_3_a_holder_whose_beats_are_held_up_loses_its_lease_by_the_brokers_time(world: WorkWorld) -> None:
+    """Its clock is two minutes ahead: were it asked, it would have lost the lease at once, or never."""
+    wire = Wire(world.bootstrap)
+    try:
+        world.start_worker("w", altered=TWO_MINUTES_AHEAD, bootstrap=wire.bootstrap)
+        job = world.run()
+        world.until("the lease", lambda: states(world.events(job)) == [("RUNNING", 1, 0)])
+        world.until_beats(3, "w")
+        assert world.fired()[job] == 1
+        wire.rule(PRODUCE, REQUEST, naming=world.names.fleet)
+        world.until("the next dispatch", lambda: world.fired()[job] == 2)
+        wire.mend()
+        world.until("both to be called", lambda: len(world.target.calls) == 2)
+        first, second = world.target.calls
+        world.target.let_go(first)
+        world.until("its report", lambda: [r.kind for r in world.reports()].count("SUCCEEDED") == 1)
+        world.until("the owner to know it", world.all_reports_applied)
+        assert {event.state for event in world.events(job)} == {"RUNNING"}, "the old report is stale"
+        world.target.let_go(second)
+        world.until("the end", lambda: states(world.events(job))[-1] == ("SUCCEEDED", 1, 1))
+    finally:
+        wire.close()
+
+
+def test_reb_1_what_a_killed_worker_had_begun_is_dispatched_again_with_the_next_token(world: WorkWorld) -> None:
+    first = world.start_worker("first", running_max=1, lease_after_s=600)
+    begun = world.run()
+    world.until("it to begin", lambda: len(world.target.calls) == 1)
+    waiting = [world.run() for _ in range(2)]
+    world.until("the others to wait", lambda: len(world.fired()) == 3)
+    first.kill()
+    world.target.all_let_go = True
+    second = world.start_worker("second", running_max=10)
+    world.until("all to succeed", lambda: all(states(world.events(job))[-1:] for job in (begun, *waiting)))
+    world.until("the first to succeed too", lambda: states(world.events(begun))[-1:] == [("SUCCEEDED", 1, 1)])
+    assert [states(world.events(job)) for job in waiting] == [[("SUCCEEDED", 1, 0)]] * 2
+    (returned,) = [report for report in world.reports() if report.kind == "RETURNED"]
+    assert (returned.head.job_id, returned.started, returned.reason) == (begun, "maybe", "predecessor")
+    assert returned.worker_id == second.wait_ready()["process_id"]
+    assert world.events(begun)[-1].head.token > returned.head.token
+    assert len(world.target.calls) == 4
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_reb_1_at_a_revoke_what_runs_stays_and_what_waits_goes(
+    cluster: Endpoints, unique: str, tmp_path: Path, runs: bool
+) -> None:
+    """Of ten, seven are done, and the eighth waits or runs; then the partition goes to another worker."""
+    lane, receiver = LaneWorld(cluster.kafka_bootstrap, unique), HttpReceiver()
+    workers = [WorkerProcess(lane, tmp_path, "first", running_max=1, stop_grace_s=60)]
+    try:
+        workers[0].wait_ready()
+        lane.dispatch(receiver.url, [f"j{n}" for n in range(7)], partition=0)
+        wait_until(lambda: len(lane.reports()) == 7, "seven to be done")
+        # Its only place is taken by the eighth itself, or by another, on another partition.
+        lane.dispatch(f"{receiver.url}/gated", ["j7" if runs else "other"], partition=0 if runs else 1)
+        wait_until(lambda: len(receiver.calls) == 8, "its place to be taken")
+        rest = [f"j{n}" for n in range(8 if runs else 7, 10)]
+        lane.dispatch(receiver.url, rest, partition=0)
+        workers[0].process.terminate()
+        wait_until(lambda: '"worker.revoked"' in workers[0].log.read_text(), "the revoke")
+        offset, metadata = lane.committed()[0]
+        kept = [job for (partition, at), job in sorted(lane.at.items()) if partition == 0 and at >= offset]
+        assert (kept, metadata) == (rest, "")
+        assert lane.begun() == set()
+
+        workers.append(WorkerProcess(lane, tmp_path, "second", running_max=10))
+        wait_until(lambda: len(receiver.calls) == 8 + len(rest), "the rest to run elsewhere")
+        assert workers[0].process.poll() is None
+        receiver.gate.set()
+        assert [worker.process.wait(60) for worker in workers[:1]] == [0]
+        assert workers[1].stop() == 0
+        kinds = [(report.head.job_id, report.kind) for report in lane.reports()]
+        assert kinds.count(("j7" if runs else "other", "RUNNING")) == 1
+        assert sorted(job for job, kind in kinds if kind == "SUCCEEDED") == sorted(
+            {*(f"j{n}" for n in range(10)), *([] if runs else ["other"])}
+        )
+        called = [call.headers["Tocsin-Job-Id"] for call in receiver.calls]
+        assert len(called) == len(set(called)), "nothing ran twice"
+    finally:
+        receiver.gate.set()
+        for worker in workers:
+            if worker.process.poll() is None:
+                worker.kill()
+        receiver.close()
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_reb_3_a_task_longer_than_the_longest_time_between_polls_completes_once(
+    cluster: Endpoints, unique: str, tmp_path: Path, protocol: str
+) -> None:
+    """A task of seven minutes, polls at most five apart, and two workers: here in seconds."""
+    lane, receiver = LaneWorld(cluster.kafka_bootstrap, unique), HttpReceiver()
+    settings = {"group_protocol": protocol, "session_timeout_s": 5, "lease_after_s": 600}
+    workers = [WorkerProcess(lane, tmp_path, name, altered=POLLS_EVERY_5_S, **settings) for name in ("a", "b")]
+    try:
+        for worker in workers:
+            worker.wait_ready()
+        lane.dispatch(f"{receiver.url}/gated", ["long"], partition=0)
+        wait_until(lambda: len(receiver.calls) == 1, "it to begin")
+        begun = lane.begun()
+        time.sleep(7)
+        assert begun == lane.begun() == {"long"}, "nobody has taken it over"
+        receiver.gate.set()
+        wait_until(lambda: lane.begun() == set(), "its end to be settled")
+        assert [worker.stop() for worker in workers] == [0, 0]
+        assert [(report.head.job_id, report.kind) for report in lane.reports()] == [("long", "SUCCEEDED")]
+        assert len(receiver.calls) == 1
+        assert not any('"worker.lost"' in worker.log.read_text() for worker in workers)
+    finally:
+        receiver.gate.set()
+        for worker in workers:
+            if worker.process.poll() is None:
+                worker.kill()
+        receiver.close()
+
+
+def test_reb_5_caught_up_means_the_end_of_the_log_whatever_its_records_are_stamped_with(world: WorkWorld) -> None:
+    """An owner and a worker that begin anew read past records of the next hour, to the true end."""
+    ahead = world.clock.now() + HOUR
+    early, late = world.new_id(), world.new_id()
+    target = {"type": "http", "url": f"{world.target.server.url}/held"}
+    for job, stamp in ((early, ahead), (late, None)):
+        world.send_create(job, 3.0, stamp, target=target)
+    world.until("both to be known", world.all_commands_applied)
+    world.replace_owner()
+    world.until_fired([early, late], world.owner)
+    forbidden = [world.head_of(job) for job in (early, late)]
+    control = Producer({"bootstrap.servers": world.bootstrap})
+    for head, stamp in zip(forbidden, (ahead, world.clock.now() - HOUR), strict=True):
+        value = CODEC.encode_cancel(Cancel(head.execution_id, head.token, world.clock.now()))
+        control.produce(world.names.worker_control, value, head.execution_id, 0, timestamp=stamp // 1000)
+    assert control.flush(30) == 0
+    allowed = world.run()
+    world.target.all_let_go = True
+    world.start_worker("w")
+    world.until("what is allowed to run", lambda: states(world.events(allowed)) == [("SUCCEEDED", 1, 0)])
+    world.until("word of the others", lambda: len([r for r in world.reports() if r.reason == "cancelled"]) == 2)
+    assert [call.headers["Tocsin-Job-Id"] for call in world.target.calls] == [allowed]
+
+
+def test_an_attempt_of_six_hours_outlasts_rebalances_and_restarts_of_all_other_workers(world: WorkWorld) -> None:
+    holder = world.start_worker("holder")
+    job = world.run(timeout_s=6.5 * 3600)
+    world.until("the lease", lambda: states(world.events(job)) == [("RUNNING", 1, 0)])
+    changes = [
+        lambda: world.start_worker("b"),
+        lambda: world.start_worker("c"),
+        lambda: world.stop_worker("b"),
+        lambda: world.start_worker("b"),
+        lambda: world.signal_worker("c", signal.SIGKILL),
+        lambda: world.start_worker("c"),
+        lambda: world.signal_worker("b", signal.SIGSTOP),
+        lambda: world.start_worker("d"),
+        lambda: world.signal_worker("b", signal.SIGCONT),
+    ]
+    for change in changes:
+        change()
+        world.clock.ahead += 6 * HOUR // len(changes)
+        world.until_beats(2, "owner", "holder")
+    others = [world.run() for _ in range(4)]
+    world.until("others to run meanwhile", lambda: len(world.target.calls) == 5)
+    world.target.all_let_go = True
+    world.until("the end", lambda: all(states(world.events(one))[-1:] for one in (job, *others)))
+    world.until("the end", lambda: len(states(world.events(job))) == 2)
+    assert states(world.events(job)) == [("RUNNING", 1, 0), ("SUCCEEDED", 1, 0)]
+    assert {event.worker_id for event in world.events(job)} == {holder.wait_ready()["process_id"]}
+    assert [call.headers["Tocsin-Job-Id"] for call in world.target.calls].count(job) == 1
+    assert world.fired()[job] == 1
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_restart_of_the_broker_and_a_rolling_deploy_cost_no_attempt(
+    world: WorkWorld, dev_cluster: DevCluster, how: str
+) -> None:
+    if "external" in {node.state for node in dev_cluster.status() if node.name == "kafka-1"}:
+        pytest.skip("the environment names a broker that is not ours to restart")
+    old = world.start_worker("old")
+    job = world.run()
+    world.until("the lease", lambda: states(world.events(job)) == [("RUNNING", 1, 0)])
+    getattr(dev_cluster, how)("kafka-1")
+    dev_cluster.start("kafka-1", die_with_parent=True)
+    world.start_worker("new")
+    old.process.terminate()
+    world.until("it to leave", lambda: '"worker.revoked"' in old.log.read_text())
+    after = world.run()
+    world.until("what comes later to run elsewhere", lambda: len(world.events(after)) == 1)
+    world.start_worker("newest")
+    world.workers["new"].process.terminate()
+    world.until_beats(5, "owner", "old")
+    assert old.process.poll() is None, "it lets end what it runs"
+    world.target.all_let_go = True
+    world.until("the ends", lambda: [len(world.events(one)) for one in (job, after)] == [2, 2])
+    world.until("the old ones to end", lambda: [world.workers[n].process.poll() for n in ("old", "new")] == [0, 0])
+    for one in (job, after):
+        assert states(world.events(one)) == [("RUNNING", 1, 0), ("SUCCEEDED", 1, 0)]
+    assert len(world.target.calls) == 2
