@@ -15,7 +15,16 @@ from tocsin.adapters.kafka.shard_log import KafkaShardLog, group_generation
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
 from tocsin.domain.errors import OwnershipLost, RecordRefused, Refused, TopicsMissing, TurnAborted
-from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS, SHARD_STATE, NewRecord, Polled, ShardLog, ShardTurn
+from tocsin.ports.shard_log import (
+    COMMANDS,
+    JOBS,
+    REPORTS,
+    SHARD_STATE,
+    NewRecord,
+    Polled,
+    ShardLog,
+    ShardTurn,
+)
 from tocsin.ports.takeover import Takeover
 from tocsin.testing import SettableClock
 
@@ -138,6 +147,7 @@ def test_a_commit_makes_everything_visible_and_tells_where_the_jobs_end(broker: 
     assert states[0] == {"d/1/0": b"state", "d/2/0": b"newer"}
     assert states[1] == {"d/1/0": b"state"}
     assert broker.takeover.has_run(0) is True
+    assert broker.takeover.has_run(1) is True, "it committed offsets, if nothing else"
 
 
 def test_reading_from_the_end_of_a_log_ends(broker: Broker) -> None:
@@ -281,20 +291,30 @@ def test_what_is_appended_while_reading_begins_is_not_passed_over(request: pytes
 
 @pytest.mark.real
 def test_the_true_end_is_seen_behind_an_open_transaction(request: pytest.FixtureRequest, unique: str) -> None:
-    """A read_committed reader's own idea of the end would stop before the open transaction, and miss what follows."""
+    """A read_committed reader's own idea of the end would stop before the open transaction, and miss what follows.
+
+    While it is open its shard is left out, and the others are read.
+    """
     bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
     names = TopicNames(f"{unique}.")
     _kafka_broker(bootstrap, names, [])
-    hanging = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique, "transaction.timeout.ms": 4_000})
+    hanging = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique, "transaction.timeout.ms": 60_000})
     hanging.init_transactions(20)
     hanging.begin_transaction()
     hanging.produce(names.shard_state, b"never committed", "d/1/0", 0)
     hanging.flush(20)
     other = Producer({"bootstrap.servers": bootstrap})
     other.produce(names.shard_state, b"committed behind it", "d/2/0", 0)
+    other.produce(names.shard_state, b"of another shard", "d/1/0", 1)
     assert other.flush(20) == 0
-    state = KafkaTakeover(bootstrap, names, "takeover", {}).read_states([0])[0]
+    takeover = KafkaTakeover(bootstrap, names, "takeover", {})
+    assert takeover.hidden([0, 1]) == {0}
+    assert takeover.read_states([0, 1], stable=True) == {0: {}, 1: {"d/1/0": b"of another shard"}}
+    assert takeover.read_states([0, 1]) == {1: {"d/1/0": b"of another shard"}}
+    hanging.abort_transaction(20)
+    state = takeover.read_states([0])[0]
     assert state == {"d/2/0": b"committed behind it"}, "the aborted record is out, what stands behind it is in"
+    assert takeover.hidden([0, 1]) == set()
 
 
 @pytest.mark.parametrize(

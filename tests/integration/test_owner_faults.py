@@ -22,11 +22,12 @@ from tests.integration.kafka_wire import (
     PRODUCE,
     Wire,
 )
-from tests.integration.owner_world import Owner, OwnerWorld
+from tests.integration.owner_world import SHARDS, Owner, OwnerWorld
 from tocsin.adapters.kafka import shard_log
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.devcluster import Endpoints
+from tocsin.domain.sharding import shard_of
 
 pytestmark = pytest.mark.real
 
@@ -167,6 +168,27 @@ def test_the_brokers_hear_of_short_transactions_and_of_the_session(world: OwnerW
     world.until_owned()
     assert _numbers_after(wire, INIT_PRODUCER_ID, owner.ids[0]) == {5_000}
     assert _numbers_after(wire, JOIN_GROUP, world.names.group("trigger")) == {10_000}
+
+
+def test_a_strangers_open_transaction_keeps_no_other_shard(world: OwnerWorld) -> None:
+    """In a log that a successor must read to its end, its shard waits alone; in the reports not even that one does."""
+    jobs = world.create(count=8)
+    stranger = Producer(
+        {"bootstrap.servers": world.bootstrap, "transactional.id": f"{world.names.prefix}x", "log_level": 0}
+    )
+    stranger.init_transactions(20)
+    stranger.begin_transaction()
+    stranger.produce(world.names.shard_state, b"never committed", "x", 1)
+    stranger.produce(world.names.reports, b"never committed", "x", 0)
+    assert stranger.flush(20) == 0
+    in_1 = {job for job in jobs if shard_of(job, SHARDS) == 1}
+    assert in_1 and set(jobs) - in_1
+    owner = world.start()
+    world.until("the other shard's jobs to fire", lambda: set(world.fired()) >= set(jobs) - in_1)
+    assert set(owner.engines) == {0}
+    assert not set(world.fired()) & in_1 and 1 not in world.states()
+    stranger.abort_transaction(20)
+    world.until_fired(jobs)
 
 
 def test_retries_of_the_client_wait_a_millisecond(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ from tests.simulation.store import SimStore
 from tests.simulation.trigger_ports import CommittedLog, SimFleetLog, SimShardLog
 from tests.simulation.worker_ports import SimCancelLog, SimDispatchLog, SimReportSink, SimRunner
 from tocsin.adapters.memory.jobs_log import MemoryJobsLog
-from tocsin.domain.errors import EngineFault, Unavailable
+from tocsin.domain.alerts import Alert
+from tocsin.domain.errors import EngineFault, StateGap, Unavailable
 from tocsin.domain.fleet import Heartbeat
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.engine.dispatch_desk import Lanes
@@ -71,6 +72,14 @@ class StrictLoop(TriggerLoop):
 
     def _failed(self, error: EngineFault) -> None:
         raise error.__cause__ or error
+
+    def _gap(self, error: StateGap) -> None:
+        raise error
+
+
+def strict(alerts: Sequence[Alert]) -> None:
+    """No shard may stand still but for a moment."""
+    raise AssertionError(alerts[0].message)
 
 
 class Node:
@@ -183,6 +192,7 @@ class TriggerNode(Node):
             NoMeter(),
             LoopLimits(),
             MemoryJobsLog(CommittedLog(self)),  # type: ignore[arg-type]
+            tell=strict,
         )
         self.loop.join()
 

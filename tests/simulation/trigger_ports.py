@@ -199,31 +199,47 @@ class SimTakeover:
         self._node.point("wait for offsets")
         self._node.wait_until(lambda: not self._broker.pending_offsets(shards))
 
-    def read_states(self, shards: Sequence[int]) -> dict[int, dict[str, bytes]]:
+    def read_states(self, shards: Sequence[int], *, stable: bool = False) -> dict[int, dict[str, bytes]]:
         states: dict[int, dict[str, bytes]] = {}
         for shard in shards:
             self._node.point("read states")
-            latest = {(r.key or b"").decode(): r.value for r in self._read(SHARD_STATE, shard, 0)[0]}
-            states[shard] = {key: value for key, value in latest.items() if value is not None}
+            found = self._read(SHARD_STATE, shard, 0, stable=stable)
+            if found is not None:
+                latest = {(r.key or b"").decode(): r.value for r in found[0]}
+                states[shard] = {key: value for key, value in latest.items() if value is not None}
         return states
 
     def read_jobs(self, starts: Mapping[int, int]) -> dict[int, JobsTail]:
         tails: dict[int, JobsTail] = {}
         for shard, start in starts.items():
             self._node.point("read jobs")
-            records, end = self._read(JOBS, shard, start)
+            found = self._read(JOBS, shard, start)
+            if found is None:
+                continue
+            records, end = found
             if self._node.world.chance.random() < 0.5:
                 records = _compacted(records)
             tails[shard] = JobsTail([((r.key or b"").decode(), r.value) for r in records], end)
         return tails
 
+    def hidden(self, shards: Sequence[int]) -> set[int]:
+        self._node.point("look for hidden ends")
+        topics = (SHARD_STATE, JOBS)
+        return {shard for shard in shards if any(self._is_hidden(topic, shard) for topic in topics)}
+
+    def _is_hidden(self, topic: str, shard: int) -> bool:
+        return self._broker.partition(topic, shard).stable_end() < self.end(topic, shard)
+
     def end(self, topic: str, shard: int) -> int:
         """Return the end as a read_uncommitted client sees it."""
         return self._broker.partition(topic, shard).end
 
-    def _read(self, topic: str, shard: int, start: int) -> tuple[list[LogRecord], int]:
+    def _read(self, topic: str, shard: int, start: int, *, stable: bool = False) -> tuple[list[LogRecord], int] | None:
+        """Read what is committed; at times an end that an open transaction hides is waited for in vain."""
         partition = self._broker.partition(topic, shard)
-        end = self.end(topic, shard)
+        end = partition.stable_end() if stable else self.end(topic, shard)
+        if partition.stable_end() < end and self._node.world.chance.random() < 0.3:
+            return None
         self._node.wait_until(lambda: partition.stable_end() >= end)
         records, _ = partition.read(start, 1_000_000)
         return [record for record in records if record.offset < end], end

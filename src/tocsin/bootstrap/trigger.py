@@ -107,10 +107,17 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
     roll = pool_roll(settings, names, f"tocsin-trigger-{process.name}")
     book = PoolBook(roll)
     fleet = FleetReader(fleet_log, process.process_id, clock.broker)
+    alerts = KafkaAlertSink(
+        settings.kafka.bootstrap_servers,
+        names.alerts,
+        f"tocsin-trigger-{process.name}",
+        AvroCodec(),
+        settings.kafka.extra,
+    )
     leave = False
     pools: PoolThread | None = None
     try:
-        loop = _loop(process, clock, names, connection, store, fleet, shard_log, jobs_log, book, settings)
+        loop = _loop(process, clock, names, connection, store, fleet, shard_log, jobs_log, book, alerts, settings)
         pools = _pool_thread(process, names, roll, book, fleet, loop, settings)
         pools.start()
         with beating(process, settings) as life:
@@ -130,6 +137,7 @@ def _serve(process: Process, clock: GuardedClock, settings: Settings) -> None:
             shard_log.close(leave=False)
         fleet_log.close()
         jobs_log.close()
+        alerts.close()
         store.close()
         connection.close()
 
@@ -174,6 +182,7 @@ def _loop(
     shard_log: KafkaShardLog,
     jobs_log: KafkaJobsLog,
     book: PoolBook,
+    alerts: KafkaAlertSink,
     settings: Settings,
 ) -> TriggerLoop:
     refuse_unless_migrated(connection)
@@ -194,6 +203,7 @@ def _loop(
         jobs_log,
         lanes,
         book,
+        alerts.offer,
     )
 
 

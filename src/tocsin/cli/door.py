@@ -32,8 +32,14 @@ _EXITS: Final = {404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 503: UNREACHABLE}
 NO_GATEWAY_REMEDY: Final = "name the gateway with --gateway or TOCSIN_URL"
 _WHOLE: Final = (404, 409, 412, 501)
 """Problems whose detail says all that their one fault says."""
+_ANOTHER_TENANT: Final = "--tenant asks for those of another tenant"
+_NOT_KNOWN_REMEDIES: Final = {
+    "job_id": f"`tocsin jobs list` shows the jobs that there are; {_ANOTHER_TENANT}",
+    "execution_id": f"`tocsin runs list JOB` shows the executions of a job; {_ANOTHER_TENANT}",
+    "dead_letter_id": f"`tocsin dlq list` shows the dead letters of the last 90 days; {_ANOTHER_TENANT}",
+}
+"""By the field that names what is asked for."""
 _REMEDIES: Final = {
-    404: "`tocsin jobs list` shows the jobs that there are; --tenant asks for those of another tenant",
     503: "nothing was done; try again, and see what the gateway's /readyz says is missing",
 }
 
@@ -226,7 +232,15 @@ def _refused(status: int, problem: Mapping[str, Any]) -> Failure:
     if len(faults) == 1:
         return Failure(code, lines[0], plain(str(faults[0].get("remedy", ""))))
     more = [f"{line}; {plain(str(fault.get('remedy', '')))}" for line, fault in zip(lines, faults, strict=True)]
-    return Failure(code, f"{len(faults)} faults" if faults else detail, _REMEDIES.get(status, ""), more)
+    remedy = _not_known_remedy(problem) if status == 404 else _REMEDIES.get(status, "")
+    return Failure(code, f"{len(faults)} faults" if faults else detail, remedy, more)
+
+
+def _not_known_remedy(problem: Mapping[str, Any]) -> str:
+    """Return where to look for the kind of thing that is not known."""
+    faults = problem.get("faults")
+    fault = faults[0] if isinstance(faults, list) and faults and isinstance(faults[0], dict) else {}
+    return _NOT_KNOWN_REMEDIES.get(str(fault.get("field")), plain(str(fault.get("remedy") or "")))
 
 
 def _fault_line(fault: Mapping[str, Any]) -> str:

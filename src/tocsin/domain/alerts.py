@@ -28,6 +28,8 @@ class AlertKind(StrEnum):
     """History lacks an occurrence that was due and decided."""
     POOL_IDLE = "pool_idle"
     """Work waits in a pool of workers that no living worker serves."""
+    SHARD_STOPPED = "shard_stopped"
+    """A shard stands still: what its last owner left cannot be restored."""
 
 
 @dataclass(frozen=True, slots=True)

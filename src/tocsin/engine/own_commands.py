@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.commands import Command, CommandKind
-from tocsin.domain.entries import Entry
 from tocsin.domain.instants import Micros
 from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.sharding import shard_key
@@ -66,15 +65,22 @@ class OwnCommands:
         step.work.append(item)
         step.turn = True
 
-    def suspend(self, step: Step, entry: Entry, fault: str) -> None:
-        """Pause the job of a row that cannot be fired: its chain must not end without a word.
+    def suspend(
+        self, step: Step, job_id: str, tenant_id: str, version: int, why: str, pending: Micros | None = None
+    ) -> None:
+        """Pause a job that cannot be served: its chain must not end without a word.
 
-        Resumed, it is filed anew from its definition.
+        Resumed, it is filed anew from its definition; a version that was made meanwhile goes on as it is.
+
+        Args:
+            step: the one that found out.
+            job_id, tenant_id, version: of the job.
+            why: for people to read.
+            pending: the nominal time of the occurrence that was set aside, µs.
         """
-        note = OwnNote(CommandKind.SUSPEND, entry.job_id, entry.version, entry.scheduled_for)
-        reason = f"{SUSPENDED}: a row of it cannot be fired: {fault}"[:500]
-        self.send(step, note, entry.tenant_id, reason=reason)
-        step.alerts.append(Alert(AlertKind.SUSPENDED, step.now, entry.tenant_id, entry.job_id, message=reason))
+        reason = f"{SUSPENDED}: {why}"[:500]
+        self.send(step, OwnNote(CommandKind.SUSPEND, job_id, version, pending), tenant_id, reason=reason)
+        step.alerts.append(Alert(AlertKind.SUSPENDED, step.now, tenant_id, job_id, message=reason))
 
     def note_of(self, command_id: str, kind: str, job_id: str) -> OwnNote | None:
         """Return what is noted of a command, None where it is not the owner's."""

@@ -17,6 +17,7 @@ from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     ATTEMPT_ENDS,
     AttemptError,
+    AttemptHead,
     AttemptReport,
     ExecutionEvent,
     ExecutionState,
@@ -134,11 +135,11 @@ class ReportDesk:
                 continue
             self._decide(step, report, kind, (REPORTS, record.partition, record.offset))
 
-    def give_up(self, step: Step, execution_id: str, severity: Severity) -> str | None:
+    def give_up(self, step: Step, execution_id: str, severity: Severity) -> AttemptHead | None:
         """End an execution that makes the engine fail, without looking into it more than is needed.
 
         Returns:
-            Its tenant, where it was active and that could be told.
+            Its head, where it was active and that could be read.
         """
         active = self._actives.get(execution_id)
         if active is None:
@@ -166,7 +167,7 @@ class ReportDesk:
             "execution", FAULT_OF_TOCSIN, step.now, *place, kept, head.tenant_id, head.job_id, execution_id
         )
         set_aside(step, self._codec, self._state.shard, head.job_id, letter)
-        return head.tenant_id
+        return head
 
     def _pass_over(self, step: Step, record: LogRecord, severity: Severity) -> None:
         """Set a report aside that makes the engine fail; its execution meets its deadline instead."""

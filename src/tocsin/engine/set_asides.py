@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tocsin.domain.alerts import Alert, AlertKind
-from tocsin.domain.commands import Command, CommandKind
 from tocsin.domain.entries import Entry
-from tocsin.domain.sharding import shard_key
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
+from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.suspects import ENTRY, EXECUTION, FAULT_OF_TOCSIN, JOB, Severity, Suspect, SuspectId
-from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import COMMANDS, NewRecord
 
-SUSPENDED = "suspended: tocsin failed on this job; see its dead letter"
+FAILED_ON = "tocsin failed on this job; see its dead letter"
 
 
 class SetAsides:
@@ -27,16 +23,14 @@ class SetAsides:
 
     def __init__(
         self,
-        shard: int,
         dispatches: DispatchDesk,
         reports: ReportDesk,
-        codec: RecordCodec,
+        own: OwnCommands,
         culprits: Mapping[SuspectId, Severity],
     ) -> None:
-        self._shard = shard
         self._dispatches = dispatches
         self._reports = reports
-        self._codec = codec
+        self._own = own
         self._culprits = culprits
         self._told: set[SuspectId] = set()
         self._begun = not culprits
@@ -48,9 +42,9 @@ class SetAsides:
         self._begun = True
         for (kind, thing), severity in self._culprits.items():
             if kind == EXECUTION and isinstance(thing, str):
-                tenant_id = self._reports.give_up(step, thing, severity)
-                if tenant_id is not None:
-                    self._suspend(step, thing.split(".", 1)[0], tenant_id)
+                head = self._reports.give_up(step, thing, severity)
+                if head is not None:
+                    self._own.suspend(step, head.job_id, head.tenant_id, head.job_version, FAILED_ON)
             elif kind == JOB and isinstance(thing, str) and severity is not Severity.PASSED_OVER:
                 self._dispatches.tell_of_job(step, thing, FAULT_OF_TOCSIN)
 
@@ -70,17 +64,10 @@ class SetAsides:
             self._told.add(suspect_id)
             if severity is not Severity.PASSED_OVER:
                 self._dispatches.set_aside(step, entry, FAULT_OF_TOCSIN, bare=severity is Severity.BARE)
-                self._suspend(step, entry.job_id, entry.tenant_id)
+                place = entry.job_id, entry.tenant_id, entry.version
+                self._own.suspend(step, *place, FAILED_ON, entry.scheduled_for)
         return True
 
     def knows_job(self, job_id: str) -> bool:
         """Tell whether reading this job's snapshot is what fails."""
         return (JOB, job_id) in self._culprits
-
-    def _suspend(self, step: Step, job_id: str, tenant_id: str) -> None:
-        """Pause the job, by a command on our own partition: only commands make versions."""
-        command = Command(CommandKind.PAUSE, job_id=job_id, tenant_id=tenant_id, reason=SUSPENDED)
-        value = self._codec.encode_command(command)
-        step.records.append(NewRecord(COMMANDS, self._shard, shard_key(job_id), value))
-        step.alerts.append(Alert(AlertKind.SUSPENDED, step.now, tenant_id, job_id, message=SUSPENDED))
-        step.turn = True

@@ -111,7 +111,7 @@ class ShardEngine:
         catch_ups.stand_behind(self.commands.parking)
         returns = Returns(limits.returned_per_s)
         self._reports = ReportDesk(state, self._actives, self._dispatches, codec, returns, culprits)
-        self._set_asides = SetAsides(state.shard, self._dispatches, self._reports, codec, culprits)
+        self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
         self._firing = FiringDesk(
             state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,
             self._set_asides, self._timers,

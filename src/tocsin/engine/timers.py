@@ -50,7 +50,8 @@ class Timers:
 
     def suspend(self, step: Step, entry: Entry, fault: str) -> None:
         """Have the job of a row that cannot be fired paused; nothing else would ever follow that row."""
-        self._own.suspend(step, entry, fault)
+        why = f"a row of it cannot be fired: {fault}"
+        self._own.suspend(step, entry.job_id, entry.tenant_id, entry.version, why, entry.scheduled_for)
 
     def _is_busy(self, entry: Entry) -> bool:
         return self._work.has_job(entry.job_id) or not self._dispatches.admits_any(entry.execution_id)

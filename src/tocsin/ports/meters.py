@@ -50,6 +50,10 @@ class TriggerMeter(Protocol):
         """So many shards stand still, for they fail and nothing can be blamed."""
         ...
 
+    def standing(self, shards: int) -> None:
+        """So many shards are ours and cannot be restored."""
+        ...
+
     def lanes_missing(self, count: int) -> None:
         """The topics of so many lanes are not there."""
         ...

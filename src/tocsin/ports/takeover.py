@@ -31,18 +31,30 @@ class Takeover(Protocol):
         """
         ...
 
-    def read_states(self, shards: Sequence[int]) -> dict[int, dict[str, bytes]]:
+    def read_states(self, shards: Sequence[int], *, stable: bool = False) -> dict[int, dict[str, bytes]]:
         """Return the latest committed value of every key of the shards' logs of states.
 
         The end is that of a read_uncommitted client at the time of the call: a read_committed one would hide an
-        open transaction, and everything behind it.
+        open transaction, and everything behind it. A shard whose end stays hidden is left out, and keeps no other
+        waiting; see ``hidden``.
+
+        Args:
+            shards: whose.
+            stable: only up to the first open transaction, which always answers at once.
         """
         ...
 
     def read_jobs(self, starts: Mapping[int, int]) -> dict[int, JobsTail]:
-        """Return the committed records of the shards' jobs logs, each from an offset to its true end."""
+        """Return the committed records of the shards' jobs logs, each from an offset to its true end.
+
+        A shard whose end stays hidden is left out.
+        """
+        ...
+
+    def hidden(self, shards: Sequence[int]) -> set[int]:
+        """Return those of the shards whose log of states or of jobs ends in an open transaction, without waiting."""
         ...
 
     def has_run(self, shard: int) -> bool:
-        """Tell whether the shard ever had an owner: commands were deleted, or its jobs log is not empty."""
+        """Tell whether the shard ever had an owner: commands were deleted, or an owner committed offsets or jobs."""
         ...

@@ -21,7 +21,6 @@ from tocsin.domain.timers import is_timer
 from tocsin.engine.filing import Filing
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.outbox import Outbox
-from tocsin.engine.restore import restore
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.work import Work
 from tocsin.engine.zone_rules import ZoneRules
@@ -29,6 +28,7 @@ from tocsin.ports.codec import RecordCodec
 from tocsin.ports.index_reader import IndexReader
 from tocsin.ports.jobs_log import JobsLog, JobsRecord
 from tocsin.ports.takeover import Takeover
+from tocsin.roles.shard_states import committed_states
 
 PAGE_RECORDS: Final = 2_000
 INDEX: Final = "schedule_index"
@@ -159,7 +159,8 @@ class IndexAudit:
     def look(self, shards: Sequence[int]) -> Look:
         """Compare once."""
         look = Look()
-        views = {shard: _View(state, self._codec) for shard, state in self._states(shards).items()}
+        states = committed_states(self._takeover, shards, self._codec)
+        views = {shard: _View(state, self._codec) for shard, state in states.items()}
         for shard, view in views.items():
             view.at(view.from_place)
             for record in self._snapshots(shard):
@@ -172,12 +173,6 @@ class IndexAudit:
         self._compare_jobs(look, views)
         self._compare_rows(look, views)
         return look
-
-    def _states(self, shards: Sequence[int]) -> dict[int, ShardState]:
-        """Return the committed states; shards that never ran have none."""
-        read = self._takeover.read_states(shards).items()
-        states = {shard: restore(shard, records, self._codec) for shard, records in read}
-        return {shard: state for shard, state in states.items() if state is not None}
 
     def _snapshots(self, shard: int) -> Iterator[JobsRecord]:
         at = 0
@@ -245,7 +240,7 @@ class IndexAudit:
 
     def _judge_unexpected(self, look: Look, unexpected: Sequence[tuple[int, Entry]]) -> None:
         """Rows past the barrier are successors; past the cursor as it is after the look, a job has but one."""
-        states = self._states(sorted({shard for shard, _ in unexpected}))
+        states = committed_states(self._takeover, sorted({shard for shard, _ in unexpected}), self._codec)
         views = {shard: _View(state, self._codec) for shard, state in states.items()}
         for shard, entry in unexpected:
             view = views[shard]
@@ -283,7 +278,7 @@ class IndexAudit:
         """Wait until the watermarks have passed the last look's; return the shards whose have not."""
         left = tuple(shards)
         for _ in range(waits_max):
-            states = self._states(left)
+            states = committed_states(self._takeover, left, self._codec)
             left = tuple(shard for shard in left if shard in states and not _has_passed(states[shard], barriers[shard]))
             if not left:
                 break

@@ -28,7 +28,8 @@ def test_one_is_shown_with_its_bytes(terminal: Terminal) -> None:
     assert "reports[3] at 7" in out
     assert '{"kind": "\ufffd[2J"}' in out
     assert terminal.json("dlq", "show", letter_id)["value"]["encoding"] == "utf-8"
-    assert "no dead letter is known" in terminal.error("dlq", "show", "1.2.3", exit_code=4)
+    told = terminal.error("dlq", "show", "1.2.3", exit_code=4)
+    assert "no dead letter is known" in told and "`tocsin dlq list`" in told and "tocsin jobs list" not in told
 
 
 def dead(terminal: Terminal, name: str, count: int) -> list[str]:

@@ -197,7 +197,9 @@ def test_runs_are_listed_and_read_with_what_there_is_to_say(terminal: Terminal) 
         "DEAD",
         "SKIPPED",
     ]
-    assert "no run is known" in terminal.error("runs", "get", "x.1.2", exit_code=4)
+    told = terminal.error("runs", "get", "x.1.2", exit_code=4)
+    assert "no run is known" in told and "`tocsin runs list JOB`" in told and "tocsin jobs list" not in told
+    assert "`tocsin jobs list`" in terminal.error("jobs", "get", "x", exit_code=4)
 
 
 def test_the_gateway_is_the_command_s_else_the_group_s_else_the_environment_s(terminal: Terminal) -> None:

@@ -34,6 +34,7 @@ def all_is_well(meter: PrometheusMeter, minute: int) -> None:
     meter.owned(8)
     meter.clock_off(0.0)
     meter.isolated(0)
+    meter.standing(0)
     meter.lanes_missing(0)
     meter.pools_idle(0)
     for shard in range(8):
@@ -96,6 +97,12 @@ STORIES: Final = (
     ),
     Story("TocsinShardsWithoutOwner", {}, always(lambda m: m.owned(7)), at(BEGIN, lambda m: m.owned(7))),
     Story("TocsinShardFails", {"instance": "t"}, always(lambda m: m.isolated(1)), always(lambda m: m.isolated(0))),
+    Story(
+        "TocsinShardStands",
+        {"instance": "t"},
+        always(lambda m: m.standing(1)),
+        at(BEGIN, lambda m: m.standing(1)),  # its predecessor's last transaction is over within a minute
+    ),
     Story(
         "TocsinLanesMissing",
         {"instance": "t"},

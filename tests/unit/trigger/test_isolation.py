@@ -227,3 +227,19 @@ def test_an_outage_during_a_takeover_is_waited_for(world: World) -> None:
     world.shard_log.renew = renew  # type: ignore[method-assign]
     world.run(10)
     assert sorted(world.fired()) == sorted(jobs)
+
+
+def test_a_job_that_was_mended_meanwhile_is_not_suspended_for_a_former_failure(
+    world: World, codec: PoisonCodec
+) -> None:
+    """What fails is an execution of the version before; the suspension is of that version alone."""
+    job = poisoned(world, schedule={"every_s": 5}, retry=RETRIED)
+    world.run(6)
+    world.report(world.executions()[-1], "FAILED")
+    mended = {"schedule": {"every_s": 500}, "target": {"type": "http", "url": "https://example.test/"}}
+    command = world.order("update", job, definition=mended)
+    world.settle()
+    assert world.outcomes()[command].accepted
+    codec.fails["restamp"] = is_poison
+    world.run(100, step_s=2)
+    assert letters(world) and state_of(world, job) == "ACTIVE"

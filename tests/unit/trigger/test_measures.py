@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.trigger.world import World
+from tocsin.domain.alerts import AlertKind
 from tocsin.domain.instants import SECOND
 
 AGE = "tocsin_cursor_age_seconds"
@@ -50,3 +51,10 @@ def test_a_clock_that_is_off_is_said_until_it_is_right(monkeypatch: pytest.Monke
     monkeypatch.setattr(world.clock, "off_by", lambda: None)
     world.settle()
     assert value(world, "tocsin_clock_off_seconds") == 0
+
+
+def test_every_kind_of_alert_counts_from_nothing() -> None:
+    """The first of a kind is a growth only to those who saw a 0 before."""
+    world = World()
+    world.start()
+    assert {value(world, "tocsin_alerts_total", kind=str(kind)) for kind in AlertKind} == {0}

@@ -16,6 +16,7 @@ from tocsin.adapters.memory.schedule_store import MemoryScheduleStore, MemoryTab
 from tocsin.adapters.memory.shard_log import MemoryLog, MemoryShardLog, MemoryTakeover
 from tocsin.adapters.metrics import PrometheusMeter
 from tocsin.domain import ids
+from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptError, AttemptReport, Execution
 from tocsin.domain.instants import SECOND, format_rfc3339
@@ -61,6 +62,8 @@ class World:
         self.roll = MemoryPoolRoll()
         self.book = PoolBook(self.roll)
         self.loop_limits = LoopLimits()
+        self.told: list[Alert] = []
+        """Alerts from outside of turns."""
         self.starts = 0
         self._ids = 0
         self.loop: TriggerLoop
@@ -100,9 +103,8 @@ class World:
         )
         jobs_log = MemoryJobsLog(self.log)
         limits, owner = self.loop_limits, lambda: next(owners)
-        loop = TriggerLoop(
-            log, store, restore, owner, watch, self.clock, meter, limits, jobs_log, self.lanes, self.book
-        )
+        parts = (watch, self.clock, meter, limits, jobs_log, self.lanes, self.book, self.told.extend)
+        loop = TriggerLoop(log, store, restore, owner, *parts)
         loop.join()
         return Node(loop, log, store, beats, name, meter)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -24,7 +24,10 @@ OFFSETS_PATIENCE_S: Final = 30.0
 END_WAIT_MS: Final = 10
 """How long the broker waits for more where a log ends."""
 PATIENCE_S: Final = 60.0
-"""How long a takeover waits for the brokers altogether; above every transaction timeout that they allow by default."""
+"""How long a takeover waits for the brokers while nothing comes."""
+HIDDEN_S: Final = 3.0
+"""How long the end of a log may stay hidden by a transaction. The markers of one that is over are written within a
+second; for one that is not, or never will be, nobody else is kept waiting."""
 
 
 class KafkaTakeover:
@@ -66,10 +69,12 @@ class KafkaTakeover:
         finally:
             consumer.close()
 
-    def read_states(self, shards: Sequence[int]) -> dict[int, dict[str, bytes]]:
-        states: dict[int, dict[str, bytes]] = {shard: {} for shard in shards}
-        starts = dict.fromkeys(shards, 0)
-        for shard, key, value in self._read(self._names.shard_state, starts)[0]:
+    def read_states(self, shards: Sequence[int], *, stable: bool = False) -> dict[int, dict[str, bytes]]:
+        records, ends = self._read(self._names.shard_state, dict.fromkeys(shards, 0), stable=stable)
+        states: dict[int, dict[str, bytes]] = {shard: {} for shard in ends}
+        for shard, key, value in records:
+            if shard not in ends:
+                continue
             if value is None:
                 states[shard].pop(key, None)
             else:
@@ -81,22 +86,40 @@ class KafkaTakeover:
         found: dict[int, list[tuple[str, bytes | None]]] = {shard: [] for shard in starts}
         for shard, key, value in records:
             found[shard].append((key, value))
-        return {shard: JobsTail(found[shard], ends[shard]) for shard, start in starts.items()}
+        return {shard: JobsTail(found[shard], end) for shard, end in ends.items()}
+
+    def hidden(self, shards: Sequence[int]) -> set[int]:
+        topics = (self._names.shard_state, self._names.jobs)
+        found: set[int] = set()
+        for topic in topics:
+            stable, true = self._ends(topic, shards, stable=True), self._ends(topic, shards, stable=False)
+            found |= {shard for shard in shards if stable[shard] < true[shard]}
+        return found
 
     def has_run(self, shard: int) -> bool:
-        consumer = self._consumer(f"{self._names.prefix}look")
+        commands = TopicPartition(self._names.commands, shard)
+        # An uncommitted reader is told at once what was committed last, whatever is pending.
+        consumer = self._consumer(self._names.group("trigger"), **{"isolation.level": "read_uncommitted"})
         try:
-            low, _ = self._watermarks(consumer, TopicPartition(self._names.commands, shard))
-            jobs_low, jobs_high = self._watermarks(consumer, TopicPartition(self._names.jobs, shard))
-            return low > 0 or jobs_high > jobs_low
+            if self._watermarks(consumer, commands)[0] > 0 or consumer.committed([commands], ANSWER_S)[0].offset >= 0:
+                return True
+        except KafkaException as error:
+            raise unavailable(error) from error
         finally:
             consumer.close()
+        # Not by where the log ends: the first turn of all may have been aborted, and left its offsets.
+        tail = self.read_jobs({shard: 0}).get(shard)
+        return tail is None or bool(tail.records)
 
     def _read(
-        self, topic: str, starts: Mapping[int, int]
+        self, topic: str, starts: Mapping[int, int], *, stable: bool = False
     ) -> tuple[list[tuple[int, str, bytes | None]], dict[int, int]]:
-        """Read partitions, committed records only, up to the end that an uncommitted reader sees now."""
-        ends = self._true_ends(topic, list(starts))
+        """Read partitions, committed records only, up to the end that an uncommitted reader sees now.
+
+        Returns:
+            The records, and the ends of the partitions; without those whose end stays hidden.
+        """
+        ends = self._ends(topic, list(starts), stable=stable)
         # The end is told by an empty answer, which the broker holds for half a second by default; a takeover has three.
         settings = {"enable.partition.eof": True, "fetch.wait.max.ms": END_WAIT_MS}
         consumer = self._consumer(f"{self._names.prefix}restore", **settings)
@@ -106,6 +129,7 @@ class KafkaTakeover:
             if not left:
                 return records, ends
             consumer.assign([TopicPartition(topic, shard, starts[shard]) for shard in left])
+            hidden_since: dict[int, float] = {}
             deadline = time.monotonic() + PATIENCE_S
             while left:
                 # consume(n, t) waits for n messages or all of t; poll(t) returns with the first.
@@ -114,22 +138,33 @@ class KafkaTakeover:
                     error = message.error()
                     if error is None:
                         records.append((place(message)[0], (message.key() or b"").decode(), message.value()))
+                        hidden_since.pop(place(message)[0], None)
                         deadline = time.monotonic() + PATIENCE_S
                     elif error.code() == KafkaError._PARTITION_EOF:
                         # Its offset is the reader's position: markers and aborted records count, hidden ones do not.
                         shard, position = place(message)
                         if position >= ends[shard]:
                             left.discard(shard)
+                        else:
+                            hidden_since[shard] = time.monotonic()
                     elif not error.retriable():
                         raise unavailable(error)
+                for shard in _longer_than(HIDDEN_S, hidden_since, left):
+                    log.warning(
+                        "a log ends in an open transaction", action="trigger.hidden_end", topic=topic, shard=shard
+                    )
+                    left.discard(shard)
+                    del ends[shard]
                 if left and time.monotonic() > deadline:
                     raise Unavailable("kafka", f"{topic} partitions {sorted(left)} could not be read to their end")
             return records, ends
         finally:
             consumer.close()
 
-    def _true_ends(self, topic: str, shards: list[int]) -> dict[int, int]:
-        consumer = self._consumer(f"{self._names.prefix}look", **{"isolation.level": "read_uncommitted"})
+    def _ends(self, topic: str, shards: Sequence[int], *, stable: bool) -> dict[int, int]:
+        """Return the ends of partitions; the stable one is that before the first open transaction."""
+        level = "read_committed" if stable else "read_uncommitted"
+        consumer = self._consumer(f"{self._names.prefix}look", **{"isolation.level": level})
         try:
             return {shard: self._watermarks(consumer, TopicPartition(topic, shard))[1] for shard in shards}
         finally:
@@ -156,3 +191,8 @@ class KafkaTakeover:
                 **settings,
             }
         )
+
+
+def _longer_than(seconds: float, since: Mapping[int, float], among: Iterable[int]) -> list[int]:
+    now = time.monotonic()
+    return [shard for shard in among if now - since.get(shard, now) > seconds]

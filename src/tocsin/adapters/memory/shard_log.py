@@ -42,6 +42,8 @@ class MemoryLog:
         self.fenced: set[str] = set()
         self.missing: set[str] = set()
         """Topics that were deleted."""
+        self.hidden: set[tuple[str, int]] = set()
+        """Partitions of states or jobs whose end a foreign transaction hides."""
         self.refuses: Callable[[NewRecord], str | None] = lambda record: None
         """Tells why brokers would refuse a record for what it is; what is too large fails a test instead."""
         self.group_offsets: dict[int, int] = {}
@@ -234,19 +236,26 @@ class MemoryTakeover:
     def wait_for_offsets(self, shards: Sequence[int]) -> None:
         """Transactions here are done at once, so none is ever pending."""
 
-    def read_states(self, shards: Sequence[int]) -> dict[int, dict[str, bytes]]:
+    def read_states(self, shards: Sequence[int], *, stable: bool = False) -> dict[int, dict[str, bytes]]:
         states: dict[int, dict[str, bytes]] = {}
         for shard in shards:
+            if (SHARD_STATE, shard) in self._log.hidden and not stable:
+                continue
             latest = {(r.key or b"").decode(): r.value for r in self._log.read(SHARD_STATE, shard)}
             states[shard] = {key: value for key, value in latest.items() if value is not None}
         return states
 
     def read_jobs(self, starts: Mapping[int, int]) -> dict[int, JobsTail]:
-        return {shard: self._jobs_tail(shard, start) for shard, start in starts.items()}
+        hidden = self._log.hidden
+        return {shard: self._jobs_tail(shard, start) for shard, start in starts.items() if (JOBS, shard) not in hidden}
+
+    def hidden(self, shards: Sequence[int]) -> set[int]:
+        return {shard for shard in shards if {(SHARD_STATE, shard), (JOBS, shard)} & self._log.hidden}
 
     def _jobs_tail(self, shard: int, start: int) -> JobsTail:
         records = [((r.key or b"").decode(), r.value) for r in self._log.read(JOBS, shard, start)]
         return JobsTail(records, self._log.end(JOBS, shard))
 
     def has_run(self, shard: int) -> bool:
-        return self._log.start(COMMANDS, shard) > 0 or bool(self._log.read(JOBS, shard))
+        committed = shard in self._log.group_offsets or bool(self._log.read(JOBS, shard))
+        return self._log.start(COMMANDS, shard) > 0 or committed

@@ -8,13 +8,12 @@ from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from tocsin.domain.alerts import AlertKind
 from tocsin.domain.letters import KINDS
 
 LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 OVERDUE_S = 60.0
 """So late, by default, an occurrence counts as missed."""
-ALERT_KINDS = ("dead_letter", "suspended", "unknown", "skipped")
-"""Those that owners tell."""
 SKIPPED_KINDS = ("job", "event", "execution", "dead_letter")
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -45,8 +44,8 @@ class PrometheusMeter:
         for kind in KINDS:
             self._dead_letters.labels(kind)
         self._alerts = Counter("tocsin_alerts", "What people were alerted to", ["kind"], registry=r)
-        for kind in ALERT_KINDS:
-            self._alerts.labels(kind)
+        for alert_kind in AlertKind:
+            self._alerts.labels(str(alert_kind))
         self._cursor_age = Gauge(
             "tocsin_cursor_age_seconds", "How far a shard's cursor is behind now", ["shard"], registry=r
         )
@@ -61,6 +60,7 @@ class PrometheusMeter:
         self._isolated = Gauge(
             "tocsin_shards_waiting", "Shards that fail each time, for which nothing can be blamed", registry=r
         )
+        self._standing = Gauge("tocsin_shards_standing", "Own shards that cannot be restored", registry=r)
         self._lanes_missing = Gauge("tocsin_lanes_missing", "Lanes whose topics are not there", registry=r)
         self._pools_idle = Gauge(
             "tocsin_pools_idle", "Pools in which work waits and that no living worker serves", registry=r
@@ -160,6 +160,9 @@ class PrometheusMeter:
 
     def pools_idle(self, count: int) -> None:
         self._pools_idle.set(count)
+
+    def standing(self, shards: int) -> None:
+        self._standing.set(shards)
 
     def lanes_missing(self, count: int) -> None:
         self._lanes_missing.set(count)

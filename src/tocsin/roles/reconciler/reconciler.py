@@ -20,14 +20,13 @@ from typing import Final, NamedTuple
 from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.errors import NotFound, Unavailable, Undecodable
 from tocsin.domain.instants import DAY, minute_of
-from tocsin.engine.restore import restore
-from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.index_reader import IndexReader
 from tocsin.ports.projection_progress import ProjectionProgress
 from tocsin.ports.takeover import Takeover
 from tocsin.ports.views import ViewReader
 from tocsin.roles.reconciler.rows import Expectation, Standing
+from tocsin.roles.shard_states import committed_states
 
 RANGE_DAYS: Final = 366
 RANGE_ROWS_MAX: Final = 100
@@ -150,7 +149,7 @@ class Reconciler:
     def look(self, minutes: Minutes) -> Look:
         """Compare once."""
         look = Look()
-        states = self._states(sorted(minutes))
+        states = committed_states(self._takeover, sorted(minutes), self._codec)
         self._await_projectors()
         with asyncio.Runner() as runner:
             for shard, state in states.items():
@@ -160,12 +159,6 @@ class Reconciler:
                     if (state.deleted_upto or 0) <= minute < look.closed[shard]:
                         self._compare(look, runner, expectation, shard, minute)
         return look
-
-    def _states(self, shards: Sequence[int]) -> dict[int, ShardState]:
-        """Return the committed states; shards that never ran have none."""
-        read = self._takeover.read_states(shards).items()
-        states = {shard: restore(shard, records, self._codec) for shard, records in read}
-        return {shard: state for shard, state in states.items() if state is not None}
 
     def _await_projectors(self) -> None:
         """Return when everything that is decided by now is filed."""
@@ -219,7 +212,7 @@ class Reconciler:
         """Wait until the store has all that was committed by the last look; return the shards where it has not."""
         left = tuple(shards)
         for _ in range(self._limits.waits_max):
-            states = self._states(left)
+            states = committed_states(self._takeover, left, self._codec)
             left = tuple(s for s in left if s in states and states[s].successors_upto.run_at <= cursors[s].run_at)
             if not left:
                 break

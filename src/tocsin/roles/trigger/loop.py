@@ -7,8 +7,7 @@ is restored from the log, under a new transactional id; the group is not left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -16,21 +15,22 @@ from tocsin.domain.errors import (
     EngineFault,
     OwnershipLost,
     RecordRefused,
+    StateGap,
     TopicsMissing,
     TurnAborted,
     Unavailable,
 )
-from tocsin.domain.instants import DAY, SECOND, Micros
+from tocsin.domain.instants import SECOND, Micros
 from tocsin.engine.arrivals import Arrivals
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_engine import ShardEngine
-from tocsin.engine.suspects import Suspect, Suspicion
+from tocsin.engine.suspects import Suspect
 from tocsin.ports.clock import TriggerClock
 from tocsin.ports.jobs_log import JobsLog
 from tocsin.ports.meters import TriggerMeter
 from tocsin.ports.schedule_store import ScheduleStore
-from tocsin.ports.shard_log import COMMANDS, REPORTS, Polled, ShardLog
+from tocsin.ports.shard_log import Polled, ShardLog
 from tocsin.roles.pools import PoolBook
 from tocsin.roles.trigger.fleet import FleetReader
 from tocsin.roles.trigger.isolation import Isolation
@@ -38,26 +38,19 @@ from tocsin.roles.trigger.lanes import LaneWatch
 from tocsin.roles.trigger.limits import Arrived, LoopLimits
 from tocsin.roles.trigger.lost_indexes import LostIndexes
 from tocsin.roles.trigger.measures import measure, measure_standing
-from tocsin.roles.trigger.takeover import Restored
+from tocsin.roles.trigger.standing import StandingShards, TellPeople, nobody
+from tocsin.roles.trigger.takeover import Hindered, Hindrance, Restore
+from tocsin.roles.trigger.upkeep import HoldingBack, Trimming
 
 __all__ = ["LoopLimits", "TriggerLoop"]
 
 log = structlog.get_logger()
 
 
-class Restore(Protocol):
-    """Fences the predecessors of shards, and makes engines of what they left."""
-
-    def __call__(
-        self, shards: Sequence[int], owner: str, suspicions: Mapping[int, Suspicion] = ...
-    ) -> dict[int, tuple[ShardEngine, Restored]]: ...
-
-
-TRIM_EVERY: Micros = 3_600 * SECOND
 FENCED_PAUSE: Micros = SECOND
 """Twice the period of the group's heartbeats: time to learn that shards are lost."""
 AWAY_PAUSE: Micros = 2 * SECOND
-"""How long the log or the store is left alone after it did not answer a takeover."""
+"""How long log and store are left alone after they did not answer a takeover."""
 
 
 class TriggerLoop:
@@ -72,6 +65,7 @@ class TriggerLoop:
         clock, meter, limits, jobs_log: see there.
         lanes: the very ones of the engines; those that are missing are noted there.
         pools: what is known of pools, which become lanes as they are found.
+        tell: alerts people of shards that stand still; must not wait.
     """
 
     def __init__(
@@ -87,6 +81,7 @@ class TriggerLoop:
         jobs_log: JobsLog,
         lanes: Lanes | None = None,
         pools: PoolBook | None = None,
+        tell: TellPeople = nobody,
     ) -> None:
         self._lane_watch = LaneWatch(shard_log, lanes or Lanes({}), meter, pools)
         self._log = shard_log
@@ -106,8 +101,8 @@ class TriggerLoop:
         self._arrived: dict[int, Arrived] = {}
         self._reports_ends: dict[int, int] = {}
         self._reports_seen: dict[int, int] = {}
-        self._paused: set[int] = set()
-        self._trimmed_at = clock.now()
+        self._holding_back = HoldingBack(shard_log, limits)
+        self._trimming = Trimming(shard_log, limits.log_kept_days, clock.now())
         self._measured_at: Micros = 0
         self._wait_s = 0.0
         self._not_before: Micros = 0
@@ -117,8 +112,8 @@ class TriggerLoop:
         self._away = False
         self._lost = LostIndexes()
         self._isolation = Isolation()
-        self._first = 0
-        """Which shard is stepped first; all take their turn where one transaction cannot hold them."""
+        self._standing = StandingShards(meter, tell)
+        self._first = 0  # Which shard is stepped first; all take their turn where one transaction cannot hold them.
 
     @property
     def engines(self) -> Mapping[int, ShardEngine]:
@@ -134,7 +129,7 @@ class TriggerLoop:
         """Do one turn.
 
         Raises:
-            Refused, StateGap, Undecodable: a shard cannot be taken over; the process must not go on.
+            Refused: the process must not go on.
         """
         reports_max = self._limits.reports_max
         if sum(engine.backlog().reports for engine in self._engines.values()) > self._limits.reports_waiting_max:
@@ -164,7 +159,7 @@ class TriggerLoop:
             # Nothing fires and nothing is lost; what is owned and not restored is tried again.
             log.warning(str(error), action="trigger.waits_for_answers")
             self._not_before = self._clock.now() + AWAY_PAUSE
-        self._hold_back()
+        self._holding_back.look(self._engines)
         self._measure_standing(self._clock.now())
 
     def _guard_clock(self) -> None:
@@ -184,6 +179,7 @@ class TriggerLoop:
         if polled.lost:
             log.warning("shards were lost", action="trigger.lost", shards=sorted(polled.lost))
             self._owned -= polled.lost
+            self._standing.goes(polled.lost)
             # Somebody else may have fenced us, and a stale commit must not be able to land: all begins anew.
             self._start_over()
         self._owned |= polled.assigned
@@ -193,19 +189,21 @@ class TriggerLoop:
         now = self._clock.now()
         for shard in self._isolation.calm():
             self._drop(shard)
-        new = sorted(shard for shard in self._owned - set(self._engines) if not self._isolation.waits(shard, now))
+        new = sorted(shard for shard in self._owned - set(self._engines) if not self._waits(shard, now))
         if not new or not self._clock.is_known() or self._away or now < self._not_before:
             return
         if not self._renewed:
             self._log.renew(self._owner)
             self._renewed = True
         try:
-            restored = self._restore(new, self._owner, self._isolation.suspicions())
+            taken = self._restore(new, self._owner, self._isolation.suspicions(), self._standing.hidden())
         except EngineFault as error:
             # The next turn restores the others; this one once more, knowing of its culprit.
             self._failed(error)
             return
-        for shard, (engine, legacy) in restored.items():
+        for shard, hindered in taken.hindered.items():
+            self._standing.stands(shard, hindered, now)
+        for shard, (engine, legacy) in taken.restored.items():
             try:
                 writes = engine.adopt_jobs(legacy.jobs, legacy.jobs_end)
             except EngineFault as error:
@@ -213,10 +211,13 @@ class TriggerLoop:
                 continue
             self._engines[shard] = engine
             self._store.begin_writes(shard, 0, writes)
-        self._log.begin(
-            {s: (e.state.commands_offset, e.state.reports_offset) for s, e in self._engines.items() if s in restored}
-        )
+        self._standing.goes(taken.restored)
+        begun = {shard: engine.state for shard, engine in self._engines.items() if shard in taken.restored}
+        self._log.begin({shard: (state.commands_offset, state.reports_offset) for shard, state in begun.items()})
         self._meter.owned(len(self._engines))
+
+    def _waits(self, shard: int, now: Micros) -> bool:
+        return self._isolation.waits(shard, now) or self._standing.waits(shard, now)
 
     def _failed(self, error: EngineFault) -> None:
         """Forget a shard whose engine raised: it is restored next, from the log, knowing of the culprit."""
@@ -224,6 +225,11 @@ class TriggerLoop:
         log.error("the engine failed", action="trigger.engine_fault", shard=error.shard, exc_info=error.__cause__)
         self._isolation.failed(error.shard, culprit, error, self._clock.now())
         self._meter.isolated(self._isolation.waiting)
+        self._drop(error.shard)
+
+    def _gap(self, error: StateGap) -> None:
+        """Forget a shard that must not go on; it stands still, and nobody else does."""
+        self._standing.stands(error.shard, Hindered(Hindrance.DAMAGED, str(error)), self._clock.now())
         self._drop(error.shard)
 
     def _release(self, shards: set[int]) -> None:
@@ -236,12 +242,13 @@ class TriggerLoop:
             released = {shard: engine.release(self._clock.now()) for shard, engine in going.items()}
             if released:
                 self._log.commit([going[shard].turn(step) for shard, step in released.items()])
-        except (TurnAborted, OwnershipLost) as error:
+        except (TurnAborted, OwnershipLost, StateGap) as error:
             # The successor fences us instead; that costs it a second, and us another start.
             log.warning(str(error), action="trigger.release_failed", shards=sorted(released))
         for shard in shards:
             self._owned.discard(shard)
             self._drop(shard)
+        self._standing.goes(shards)
         self._meter.owned(len(self._engines))
         log.info("gave shards up", action="trigger.released", shards=sorted(shards))
 
@@ -251,7 +258,7 @@ class TriggerLoop:
         self._arrived.pop(shard, None)
         self._reports_ends.pop(shard, None)
         self._reports_seen.pop(shard, None)
-        self._paused.discard(shard)
+        self._holding_back.forget(shard)
         self._store.forget(shard)
         self._meter.gone(shard)
         self._jobs_log.forget(shard)
@@ -260,8 +267,7 @@ class TriggerLoop:
         """Forget everything, and begin again from the log under a new transactional id; the group is not left."""
         for shard in list(self._engines):
             self._drop(shard)
-        self._owner = self._new_owner()
-        self._renewed = False
+        self._owner, self._renewed = self._new_owner(), False
         self._meter.owned(0)
 
     def _send_again(self) -> None:
@@ -323,6 +329,9 @@ class TriggerLoop:
             except EngineFault as error:
                 self._failed(error)
                 continue
+            except StateGap as error:
+                self._gap(error)
+                continue
             room -= steps[shard].size
             if room <= 0:
                 break
@@ -330,15 +339,8 @@ class TriggerLoop:
         return steps
 
     def trim(self) -> None:
-        """Delete commands and reports that are applied and old; done now and then, for the log keeps them otherwise."""
-        now = self._clock.now()
-        if now < self._trimmed_at + TRIM_EVERY:
-            return
-        self._trimmed_at = now
-        older_than = now - int(self._limits.log_kept_days * DAY)
-        for shard, engine in self._engines.items():
-            self._log.trim(COMMANDS, shard, engine.state.commands_offset, older_than)
-            self._log.trim(REPORTS, shard, engine.state.reports_offset, older_than)
+        """Delete commands and reports that are applied and old, now and then."""
+        self._trimming.trim(self._engines, self._clock.now())
 
     def _commit(self, steps: dict[int, Step]) -> None:
         """Commit first, index after: the store only ever learns of what is decided for good.
@@ -373,19 +375,6 @@ class TriggerLoop:
                 self._store.begin_job_read(shard, job_id)
             if step.jobs_page is not None:
                 self._jobs_log.begin_read(shard, step.jobs_page, self._limits.jobs_page_records_max)
-
-    def _hold_back(self) -> None:
-        """Pause a shard's commands while too many wait, and resume at half: pausing drops what was prefetched."""
-        for shard, engine in self._engines.items():
-            backlog, limits = engine.backlog(), self._limits
-            in_bytes = backlog.command_bytes / limits.command_bytes_waiting_max
-            waiting = max(backlog.commands / limits.commands_waiting_max, in_bytes)
-            if shard not in self._paused and waiting > 1:
-                self._log.pause(shard)
-                self._paused.add(shard)
-            elif shard in self._paused and waiting <= 0.5:
-                self._log.resume(shard)
-                self._paused.discard(shard)
 
     def _wait(self, now: Micros, steps: dict[int, Step]) -> float:
         """Return how long the next poll may wait: until the next entry is due, and not at all while work is at hand."""
