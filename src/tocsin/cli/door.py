@@ -39,6 +39,8 @@ _NOT_KNOWN_REMEDIES: Final = {
     "dead_letter_id": f"`tocsin dlq list` shows the dead letters of the last 90 days; {_ANOTHER_TENANT}",
 }
 """By the field that names what is asked for."""
+_NAMED_BY: Final = {"jobs": "job_id", "runs": "execution_id", "dead-letters": "dead_letter_id"}
+"""The same by the path: an id that no path can hold is not looked for."""
 _REMEDIES: Final = {
     503: "nothing was done; try again, and see what the gateway's /readyz says is missing",
 }
@@ -154,7 +156,7 @@ class Door:
         if status == 202:
             raise _pending(self._place, self._tenant, answer)
         if status >= 400:
-            raise _refused(status, answer)
+            raise _refused(status, answer, path)
         return Answer(status, answer)
 
     def _exchange(self, request: urllib.request.Request) -> tuple[int, bytes]:
@@ -222,7 +224,7 @@ def _pending(place: Place, tenant: str | None, answer: Mapping[str, Any]) -> Fai
     )
 
 
-def _refused(status: int, problem: Mapping[str, Any]) -> Failure:
+def _refused(status: int, problem: Mapping[str, Any], path: str) -> Failure:
     """Return the failure that a problem document is: each fault with what would be right."""
     code = _EXITS.get(status, REFUSED)
     detail = plain(str(problem.get("detail") or f"HTTP {status}"))
@@ -232,15 +234,17 @@ def _refused(status: int, problem: Mapping[str, Any]) -> Failure:
     if len(faults) == 1:
         return Failure(code, lines[0], plain(str(faults[0].get("remedy", ""))))
     more = [f"{line}; {plain(str(fault.get('remedy', '')))}" for line, fault in zip(lines, faults, strict=True)]
-    remedy = _not_known_remedy(problem) if status == 404 else _REMEDIES.get(status, "")
+    remedy = _not_known_remedy(problem, path) if status == 404 else _REMEDIES.get(status, "")
     return Failure(code, f"{len(faults)} faults" if faults else detail, remedy, more)
 
 
-def _not_known_remedy(problem: Mapping[str, Any]) -> str:
+def _not_known_remedy(problem: Mapping[str, Any], path: str) -> str:
     """Return where to look for the kind of thing that is not known."""
     faults = problem.get("faults")
     fault = faults[0] if isinstance(faults, list) and faults and isinstance(faults[0], dict) else {}
-    return _NOT_KNOWN_REMEDIES.get(str(fault.get("field")), plain(str(fault.get("remedy") or "")))
+    kind = path.removeprefix("/v1/").partition("/")[0]
+    found = _NOT_KNOWN_REMEDIES.get(str(fault.get("field"))) or _NOT_KNOWN_REMEDIES.get(_NAMED_BY.get(kind, ""))
+    return found or plain(str(fault.get("remedy") or ""))
 
 
 def _fault_line(fault: Mapping[str, Any]) -> str:
