@@ -179,6 +179,9 @@ class TriggerSettings(BaseModel):
     delta_bytes_max: int = Field(
         512_000, ge=10_000, description="a larger delta is written in parts; also a snapshot's chunk"
     )
+    max_reaps: int = Field(
+        3, ge=1, description="deaths of processes that ran an execution alone, before it becomes a dead letter"
+    )
     alerts_per_turn_max: int = Field(
         20, ge=0, description="alerts of one shard told one by one in one turn; the rest is summed up by kind"
     )

@@ -8,8 +8,9 @@ from typing import Any
 
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.policies import DeliveryPolicy
 from tocsin.domain.shard_records import Phase
-from tocsin.engine import zone_rules
+from tocsin.engine import report_desk, zone_rules
 from tocsin.engine.job_rows import JobRows, KnownRow
 from tocsin.ports.dispatch_log import CommitOutcome
 from tocsin.ports.schedule_store import StoreWrites
@@ -207,12 +208,50 @@ def waiting_is_current(real: Any) -> Any:
     return decide
 
 
-def loss_unmarked(self: Any, step: Any, execution_id: str, active: Any) -> None:
-    head, _ = self._codec.split_head(active.execution)
-    waiting = active._replace(
-        phase=Phase.WAITING, wake_at=step.now, next_attempt=head.attempt, next_losses=head.losses, holder=None
-    )
-    self._dispatches.change(step, execution_id, waiting)
+def loss_unmarked(real: Any) -> Any:
+    def lost(self: Any, step: Any, report: Any, active: Any, *rest: Any) -> None:
+        execution = self._codec.decode_execution(active.execution)
+        if not execution.is_repeatable:
+            real(self, step, report, active, *rest)
+            return
+        head = execution.head
+        waiting = active._replace(
+            phase=Phase.WAITING, wake_at=step.now, next_attempt=head.attempt, next_losses=head.losses, holder=None
+        )
+        self._dispatches.change(step, head.execution_id, waiting)
+
+    return lost
+
+
+def any_failure_may_be_repeated(execution: Any, kind: Any, error: Any, made: int) -> str | None:
+    return why_final(replace(execution, delivery=DeliveryPolicy.AT_LEAST_ONCE), kind, error, made)
+
+
+why_final = report_desk._why_final
+
+
+def lost_as_ever(real: Any) -> Any:
+    def lost(self: Any, step: Any, report: Any, active: Any, *rest: Any) -> None:
+        codec, self._codec = self._codec, AtLeastOnce(self._codec)
+        try:
+            real(self, step, report, active, *rest)
+        finally:
+            self._codec = codec
+
+    return lost
+
+
+class AtLeastOnce:
+    """A codec that reads every execution as one that may be repeated."""
+
+    def __init__(self, codec: Any) -> None:
+        self._codec = codec
+
+    def decode_execution(self, value: bytes) -> Any:
+        return replace(self._codec.decode_execution(value), delivery=DeliveryPolicy.AT_LEAST_ONCE)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codec, name)
 
 
 def highest_seen(self: Any) -> int:
@@ -289,8 +328,8 @@ def begun_counts_for_new(real: Any) -> Any:
 
 
 def any_return_counts(real: Any) -> Any:
-    def returned(self: Any, step: Any, report: Any, active: Any) -> None:
-        real(self, step, replace(report, worker_id=active.holder or report.worker_id), active)
+    def returned(self: Any, step: Any, report: Any, active: Any, *rest: Any) -> None:
+        real(self, step, replace(report, worker_id=active.holder or report.worker_id), active, *rest)
 
     return returned
 

@@ -29,6 +29,8 @@ POLICIES: Final[tuple[dict[str, Any], ...]] = (
     {"catch_up": "skip", "grace_s": 20, "concurrency": "allow"},
     {"catch_up": "fire_all", "misfire_after_s": 5, "max_catch_up": 20},
     {"catch_up": "fire_all", "misfire_after_s": 5, "concurrency": "allow"},
+    {"delivery": "at_most_once", "concurrency": "allow"},
+    {"delivery": "at_most_once", "retry": {"max_attempts": 3, "backoff": "fixed", "base_s": 3}},
 )
 """What jobs may ask for besides their times; policies that come later are added here."""
 

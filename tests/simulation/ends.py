@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation.broker import Violation
 from tests.simulation.known_job import OUTLIVED
@@ -19,13 +19,14 @@ from tocsin.domain.executions import (
 )
 from tocsin.domain.fleet import Cancel
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.retries import is_retryable, loss_delay
+from tocsin.domain.retries import is_retryable, loss_delay, never_reached
 from tocsin.domain.shard_records import Active, Phase
-from tocsin.domain.targets import TIMEOUT_S_DEFAULT
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HttpTarget
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import LogRecord, NewRecord
 from tocsin.ports.targets import Attempt
 
+_SOME_TARGET = HttpTarget("https://example.test/")
 Expected = deque[tuple[str, ...]]
 GRACE: Micros = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
@@ -49,6 +50,8 @@ class Running:
     leased_at: Micros = 0
     deadline: Micros = 0
     """Of a leased one: before it nobody may say that its attempt took too long."""
+    once: bool = False
+    """What may have run of it is not made again."""
 
 
 class Ends:
@@ -73,6 +76,10 @@ class Ends:
         self._started: dict[tuple[str, int], int] = {}
         """By execution and attempt: the token of its last start."""
         self._dispatched: set[tuple[str, int, int, int]] = set()
+        self._begun_once: set[str] = set()
+        """At most once: those that have begun, and may have reached their target."""
+        self._outlived: set[str] = set()
+        """At most once, and never taken up: an event must say so."""
         self._cancelled: set[str] = set()
         """Cancelled with their jobs; an event must say so."""
         self.redelivered = 0
@@ -99,7 +106,8 @@ class Ends:
         if (head.attempt, head.losses) != (1, 0) or self.knows(head.execution_id):
             raise Violation(f"{head.execution_id} was dispatched twice for the first time")
         most = execution.retry.max_attempts if execution.retry else 1
-        self._active[head.execution_id] = Running(1, head.token, 0, most, now)
+        once = not execution.is_repeatable
+        self._active[head.execution_id] = Running(1, head.token, 0, most, now, once=once)
         name = _job_of(head.execution_id)
         self._jobs[name] = self._jobs.get(name, 0) + 1
 
@@ -117,7 +125,17 @@ class Ends:
         if now < one.not_before:
             raise Violation(f"{head.execution_id} was dispatched again before its time")
         self.redelivered += head.losses > 0
-        self._active[head.execution_id] = Running(head.attempt, head.token, head.losses, one.attempts_max, now)
+        if one.once and head.losses:
+            raise Violation(f"{head.execution_id} was lost, and dispatched again all the same")
+        self._active[head.execution_id] = replace(
+            one,
+            attempt=head.attempt,
+            token=head.token,
+            losses=head.losses,
+            dispatched_at=now,
+            phase="queued",
+            holder="",
+        )
 
     def _check_dispatch(self, record: NewRecord, head: AttemptHead, number: int) -> None:
         if head.token != number:
@@ -169,7 +187,7 @@ class Ends:
         if report.kind in ATTEMPT_ENDS:
             if report.kind == ReportKind.SUCCEEDED:
                 state = "SUCCEEDED"
-            elif one.attempt < one.attempts_max and is_retryable(ReportKind(report.kind), report.error):
+            elif one.attempt < one.attempts_max and _may_follow(one, report):
                 state = "RETRY_SCHEDULED"
             else:
                 state = "DEAD"
@@ -185,6 +203,9 @@ class Ends:
         elif report.started == Started.NO:
             one.phase, one.not_before = "waiting", now
             one.next_attempt, one.next_losses = one.attempt, one.losses
+        elif one.once:
+            expected.append((head.execution_id, "UNKNOWN", str(head.attempt), str(head.token)))
+            self._close(head.execution_id, one, "UNKNOWN", now)
         else:
             self._lose(one, now)
 
@@ -197,11 +218,15 @@ class Ends:
                 self._take(execution_id, one, now)
 
     def _take(self, execution_id: str, one: Running, now: Micros) -> None:
-        """An execution is taken from the process that holds it: that must be gone, and all that it said be heard."""
+        """An execution is taken from the process that holds it, to be made again."""
+        self._check_silent(execution_id, one)
+        self._lose(one, now)
+
+    def _check_silent(self, execution_id: str, one: Running) -> None:
+        """Check that the process that holds an execution is gone, and that all that it said was heard."""
         if not self._was_silent(one.holder):
             raise Violation(f"{execution_id} was taken from {one.holder}, which is not silent")
         self._check_heard(execution_id, one, self._heard_upto(one.holder, one.leased_at))
-        self._lose(one, now)
 
     def outlived(self, cancel: Cancel, now: Micros) -> None:
         """Workers are told not to start a dispatch: nobody took it up, and it goes out again."""
@@ -211,7 +236,11 @@ class Ends:
         if now < one.dispatched_at + OUTLIVED:
             raise Violation(f"{cancel} was published, though it has not waited long")
         self._check_heard(cancel.execution_id, one, one.dispatched_at + OUTLIVED)
-        self._lose(one, now - loss_delay(one.losses + 1))
+        if one.once:
+            self._close(cancel.execution_id, one, "UNKNOWN", now)
+            self._outlived.add(cancel.execution_id)
+        else:
+            self._lose(one, now - loss_delay(one.losses + 1))
 
     def _check_heard(self, execution_id: str, one: Running, upto: Micros) -> None:
         """Check that what the log said of a dispatch before a verdict was due is applied."""
@@ -222,6 +251,8 @@ class Ends:
                 raise Violation(f"{execution_id} was judged, though report {record.offset} of it was there in time")
 
     def _lose(self, one: Running, now: Micros) -> None:
+        if one.once:
+            raise Violation(f"{one} may have run, and is to run again")
         one.phase, one.not_before = "waiting", now + loss_delay(one.losses + 1)
         one.next_attempt, one.next_losses = one.attempt, one.losses + 1
 
@@ -240,6 +271,9 @@ class Ends:
         if event.state == "CANCELLED" and head.execution_id in self._cancelled:
             self._cancelled.discard(head.execution_id)
             return
+        if event.state == "UNKNOWN" and head.execution_id in self._outlived:
+            self._outlived.discard(head.execution_id)
+            return
         told = (head.execution_id, event.state, str(head.attempt), str(head.token))
         if expected and expected[0] == told:
             expected.popleft()
@@ -251,11 +285,15 @@ class Ends:
         if expected or one_or_none is None or one_or_none.phase != "leased":
             raise Violation(f"{told} was published, expected is {list(expected)[:1]}; it is {one_or_none}")
         one = one_or_none
-        if (one.attempt, one.token) != (head.attempt, head.token) or event.state not in ("RETRY_SCHEDULED", "DEAD"):
+        states = ("UNKNOWN",) if one.once else ("RETRY_SCHEDULED", "DEAD")
+        if (one.attempt, one.token) != (head.attempt, head.token) or event.state not in states:
             raise Violation(f"{told} was published of a lease, but current is {one}")
-        if now < one.deadline:
+        if one.once and event.reason == "silence":
+            self._check_silent(head.execution_id, one)
+        elif now < one.deadline:
             raise Violation(f"{told} was published of a lease before its deadline")
-        self._check_heard(head.execution_id, one, one.deadline)
+        else:
+            self._check_heard(head.execution_id, one, one.deadline)
         self._close(head.execution_id, one, event.state, now)
 
     # Workers
@@ -276,10 +314,24 @@ class Ends:
         if dispatch in self._starts:
             raise Violation(f"{worker} starts {dispatch}, which {self._starts[dispatch]} has started")
         self._starts[dispatch] = worker
+        if not attempt.execution.is_repeatable:
+            if head.execution_id in self._begun_once:
+                raise Violation(f"{worker} starts {dispatch} again, which may have run")
+            self._begun_once.add(head.execution_id)
         former = self._started.get(dispatch[:2])
         if former is not None and not attempt.redelivered and former < head.token:
             raise Violation(f"{worker} starts {dispatch} unmarked; it was started with token {former}")
         self._started[dispatch[:2]] = max(former or 0, head.token)
+
+    def reached_nobody(self, execution_id: str) -> None:
+        """An attempt has ended, and its target never heard of it."""
+        self._begun_once.discard(execution_id)
+
+
+def _may_follow(one: Running, report: AttemptReport) -> bool:
+    """Tell whether a failed attempt may be followed by another."""
+    kind = ReportKind(report.kind)
+    return is_retryable(kind, report.error) and (not one.once or never_reached(kind, report.error, _SOME_TARGET))
 
 
 def _job_of(execution_id: str) -> str:

@@ -15,6 +15,7 @@ from tests.simulation.broken import (
     admit_by_time,
     admit_rows_by_time,
     adopt_nothing,
+    any_failure_may_be_repeated,
     any_return_counts,
     any_token,
     at_its_time,
@@ -29,6 +30,7 @@ from tests.simulation.broken import (
     insert_over_delete,
     judge_at_once,
     loss_unmarked,
+    lost_as_ever,
     metadata_without,
     never_suspect,
     newest_chunks,
@@ -54,7 +56,7 @@ from tests.simulation.broken import (
 from tests.simulation.trigger_ports import SimShardLog, SimTakeover
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.instants import MINUTE
-from tocsin.engine import command_reader, restore, shard_engine
+from tocsin.engine import command_reader, report_desk, restore, shard_engine
 from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.filing import Filing
 from tocsin.engine.firing_desk import FiringDesk
@@ -63,6 +65,7 @@ from tocsin.engine.fresh_ids import FreshIds
 from tocsin.engine.horizon import Horizon
 from tocsin.engine.job_ends import JobEnds
 from tocsin.engine.job_rows import JobRows
+from tocsin.engine.losses import Losses
 from tocsin.engine.offset_window import OffsetWindow
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.own_commands import OwnCommands
@@ -129,7 +132,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     ],
     "T18 now is not held at the broker's time": lambda: [(BrokerClock, "now", BrokerClock.local)],
     "T19 verdicts are made before the reports are read": lambda: [(ReportDesk, "read_upto", judge_at_once)],
-    "T20 workers are not told what goes out again": lambda: [wrapped(ReportDesk, "outlive", outlive_in_silence)],
+    "T20 workers are not told what goes out again": lambda: [wrapped(Losses, "outlive", outlive_in_silence)],
     "T20 a worker starts what it was told not to": lambda: [
         (Cancels, "forbid", lambda self, execution_id, token: False)
     ],
@@ -140,7 +143,9 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "T8 index before commit": lambda: [wrapped(TriggerLoop, "_commit", write_before_commit)],
     "W0 a stale token is accepted": lambda: [(ReportDesk, "_under_own_head", any_token)],
     "W0 what waits is still current": lambda: [wrapped(ReportDesk, "_decide", waiting_is_current)],
-    "W0 a redelivery is not marked": lambda: [(ReportDesk, "_wait_after_loss", loss_unmarked)],
+    "W0 a redelivery is not marked": lambda: [wrapped(Losses, "_lost", loss_unmarked)],
+    "W0 what may have run is made again under at_most_once": lambda: [wrapped(Losses, "_lost", lost_as_ever)],
+    "W0 any failure is retried under at_most_once": lambda: [(report_desk, "_why_final", any_failure_may_be_repeated)],
     "W1 the highest offset seen is committed": lambda: [(OffsetWindow, "prefix", property(highest_seen))],
     "W1 the settled set is not written": lambda: [wrapped(OffsetWindow, "metadata", metadata_without("_settled"))],
     "W2 the begun list is not written": lambda: [wrapped(OffsetWindow, "metadata", metadata_without("_begun"))],
@@ -150,7 +155,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "W5 an assignment goes on with an old one's items": lambda: [wrapped(Lane, "assigned", same_partition_again)],
     "W6 a revoke settles what has no lease": lambda: [(Attempts, "hand_over", settle_at_revoke)],
     "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Lane, "_enqueue", begun_counts_for_new)],
-    "W7 any return ends a lease": lambda: [wrapped(ReportDesk, "_returned", any_return_counts)],
+    "W7 any return ends a lease": lambda: [wrapped(Losses, "returned", any_return_counts)],
     "W10 a process is silent after four seconds": lambda: [(FleetWatch, "_is_silent", silent_soon)],
 }
 """By name: what is replaced."""
@@ -170,6 +175,9 @@ UNSEEN: Final[dict[str, str]] = {
     ),
     "W8 the client of HTTP targets retries nothing": (
         "tests/e2e/test_one_off.py::test_a_failing_target_ends_dead_with_its_reason"
+    ),
+    "W9 only the death of its own process counts against a suspect": (
+        "tests/unit/targets/test_alone.py::test_a_child_that_dies_is_returned_as_reaped_and_its_neighbours_go_on"
     ),
     "W11 a lease is not forgotten": (
         "tests/unit/worker/test_worker_handover.py"

@@ -260,6 +260,11 @@ class SimRunner:
 
     def _end(self, attempt: Attempt, kind: ReportKind, started_at: int) -> None:
         error = None if kind is ReportKind.SUCCEEDED else AttemptError("status", "answered 500", 500)
+        head, world = attempt.execution.head, self._node.world
+        draw = zlib.crc32(f"{world.seed}/{head.execution_id}/{head.attempt}".encode())
+        if kind is ReportKind.FAILED and draw % 2:
+            error = AttemptError("connection_refused", "nobody listens")
+            world.oracle.ends.reached_nobody(head.execution_id)
         self._ended.append(AttemptEnd(attempt.ref, kind, started_at, self._node.machine.now(), error))
 
     def cancel(self, refs: Sequence[Any]) -> None:

@@ -113,6 +113,10 @@ MaxCatchUp = Annotated[
 OnResume = Annotated[
     str | None, typer.Option("--on-resume", rich_help_panel=_HOW, help="What a pause held back: skip or catch_up.")
 ]
+Delivery = Annotated[
+    str | None,
+    typer.Option("--delivery", rich_help_panel=_HOW, help="at_least_once (default), or at_most_once: ends UNKNOWN."),
+]
 _GOES_WITH: Final = {"grace_s": "skip", "max_catch_up": "fire_all"}
 """Fields that mean something under one policy of catching up; an edit that leaves it leaves them out."""
 
@@ -152,6 +156,7 @@ class JobFlags:
     grace: Grace = None
     max_catch_up: MaxCatchUp = None
     on_resume: OnResume = None
+    delivery: Delivery = None
 
     @property
     def any_given(self) -> bool:
@@ -175,6 +180,7 @@ class JobFlags:
             "grace_s": seconds_of(self.grace, "--grace") if self.grace else None,
             "max_catch_up": self.max_catch_up,
             "on_resume": self.on_resume,
+            "delivery": self.delivery,
         }
         if self.catch_up is not None:
             definition = {k: v for k, v in definition.items() if _GOES_WITH.get(k, self.catch_up) == self.catch_up}

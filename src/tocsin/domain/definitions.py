@@ -16,7 +16,15 @@ from tocsin.domain.exclusions import calendar_mapping
 from tocsin.domain.fields import JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate, shown
 from tocsin.domain.ids import DEFAULT_TENANT, NAME
 from tocsin.domain.instants import Micros, format_rfc3339
-from tocsin.domain.policies import Overlap, RetryPolicy, parse_overlap, parse_retry, retry_mapping
+from tocsin.domain.policies import (
+    DeliveryPolicy,
+    Overlap,
+    RetryPolicy,
+    parse_delivery,
+    parse_overlap,
+    parse_retry,
+    retry_mapping,
+)
 from tocsin.domain.recurrence import DstPolicy
 from tocsin.domain.schedules import Delay, Every, Manual, RunAt, Schedule, parse_schedule
 from tocsin.domain.targets import HandlerTarget, Target, parse_target
@@ -29,7 +37,7 @@ METADATA_BYTES_MAX: Final = 16 * 1024
 KNOWN: Final = (
     "name", "schedule", "run_at", "delay_s", "spread_s", "target", "labels", "metadata",
     "retry", "concurrency", "catch_up", "misfire_after_s", "grace_s", "max_catch_up", "on_resume",
-    "idempotency_key", "finished_ttl_s",
+    "idempotency_key", "finished_ttl_s", "delivery",
 )  # fmt: skip
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 FINISHED_TTL_S_DEFAULT: Final = 604_800.0
@@ -38,7 +46,6 @@ FINISHED_TTL_S_MAX: Final = 315_576_000
 LATER: Final = {
     "concurrency_group": "deciding what happens when runs overlap",
     "max_duration_s": "ending runs that hang",
-    "delivery": "at-most-once delivery",
     "priority": "lanes of different priority",
     "alert_on": "alerts",
     "tasks": "workflows",
@@ -63,6 +70,7 @@ class JobDefinition:
     idempotency_key: str | None = None
     finished_ttl_s: float = FINISHED_TTL_S_DEFAULT
     """How long it is kept after its end."""
+    delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE
 
 
 def parse(mapping: object) -> JobDefinition:
@@ -89,10 +97,13 @@ def parse(mapping: object) -> JobDefinition:
     key = reader.text("idempotency_key", chars_max=IDEMPOTENCY_KEY_CHARS_MAX)
     ttl = reader.number("finished_ttl_s", low=0, high=FINISHED_TTL_S_MAX, unit="seconds")
     finished_ttl_s = FINISHED_TTL_S_DEFAULT if ttl is None else float(ttl)
+    delivery = parse_delivery(reader)
     reader.finish(KNOWN, LATER)
     if faults or schedule is None or target is None:
         raise InvalidInput(faults)
-    return JobDefinition(schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s)
+    return JobDefinition(
+        schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s, delivery
+    )
 
 
 def parse_tenant(value: object) -> str:
@@ -124,6 +135,7 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             **catch_up_mapping(definition.catch_up),
             "idempotency_key": definition.idempotency_key,
             "finished_ttl_s": None if ttl_s == FINISHED_TTL_S_DEFAULT else ttl_s,
+            "delivery": None if definition.delivery is DeliveryPolicy.AT_LEAST_ONCE else str(definition.delivery),
         }
     )
 

@@ -31,6 +31,9 @@ PASSING_CLASSES: Final = frozenset(
 """Errors that may pass, as far as their status does not say otherwise."""
 WORKERS_OWN_CLASSES: Final = frozenset({"blocked", "undecodable", "callbacks_off", "invalid_request", "internal"})
 """Errors that say nothing of how a target fares: it was not reached, and not because of it."""
+NEVER_REACHED: Final = frozenset({"connection_refused", "dns", "blocked", "callbacks_off", "not_allowed", "no_handler"})
+"""Errors that prove that the target heard nothing of the attempt. All others leave room for doubt: a broken connection
+or a timeout says nothing of what the target has done by then."""
 CHOOSABLE_CLASSES: Final = (FINAL_CLASSES | PASSING_CLASSES) - {"undecodable", "callbacks_off"}
 """What ``retry_on`` may name. The others are faults of the cluster, not of the target."""
 RETRY_ON_MAX: Final = 50

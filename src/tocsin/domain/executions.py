@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tocsin.domain.instants import Micros
-from tocsin.domain.policies import RetryPolicy
+from tocsin.domain.policies import DeliveryPolicy, RetryPolicy
 from tocsin.domain.targets import Target
 
 
@@ -47,6 +47,12 @@ class Execution:
     retry: RetryPolicy | None = None
     attempts_before: int = 0
     redrives: int = 0
+    delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE
+
+    @property
+    def is_repeatable(self) -> bool:
+        """What may have run may be made again."""
+        return self.delivery is DeliveryPolicy.AT_LEAST_ONCE
 
 
 class ExecutionState(StrEnum):

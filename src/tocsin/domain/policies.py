@@ -22,6 +22,15 @@ class Overlap(StrEnum):
     ALLOW = "allow"
 
 
+class DeliveryPolicy(StrEnum):
+    """What becomes of an attempt that may have run, and of which nobody can tell how it ended."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    """It is made again, marked as a redelivery."""
+    AT_MOST_ONCE = "at_most_once"
+    """It is never made again: its execution ends UNKNOWN."""
+
+
 LATER_OVERLAPS: Final = {"queue": "queueing runs that overlap", "replace": "replacing a run that overlaps"}
 
 
@@ -70,6 +79,12 @@ def retry_mapping(policy: RetryPolicy) -> dict[str, Any]:
     """Return a policy as the mapping that ``parse_retry`` reads; without overrides as it was before there were any."""
     mapping = asdict(policy)
     return mapping if policy.retry_on else {name: value for name, value in mapping.items() if name != "retry_on"}
+
+
+def parse_delivery(job: FieldReader) -> DeliveryPolicy:
+    """Read ``delivery``."""
+    default, names = DeliveryPolicy.AT_LEAST_ONCE, tuple(str(policy) for policy in DeliveryPolicy)
+    return DeliveryPolicy(job.choice("delivery", names, default=default) or default)
 
 
 def parse_overlap(job: FieldReader) -> Overlap:

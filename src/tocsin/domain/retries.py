@@ -8,15 +8,33 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from tocsin.domain.error_classes import FINAL_CLASSES, RETRYABLE_STATUSES, STATUS, WORKERS_OWN_CLASSES, chosen_for
+from tocsin.domain.error_classes import (
+    FINAL_CLASSES,
+    NEVER_REACHED,
+    RETRYABLE_STATUSES,
+    STATUS,
+    WORKERS_OWN_CLASSES,
+    chosen_for,
+)
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import RetryPolicy
+from tocsin.domain.targets import MessageTarget, Target
 
 LOSS_DELAYS_S: Final = (0.0, 10.0, 60.0)
 """How long a dispatch waits after so many losses; the last one for all further ones."""
 RETURN_DELAY_S: Final = (10.0, 300.0)
 """The first and the longest delay of work that was returned without having started; doubling in between."""
+
+
+def never_reached(kind: ReportKind, error: AttemptError | None, target: Target) -> bool:
+    """Tell whether a failed attempt certainly left its target untouched, so that even what must not be repeated may be.
+
+    A message that failed was not written: its lane writes message and report in one transaction.
+    """
+    if kind is not ReportKind.FAILED or error is None:
+        return False
+    return isinstance(target, MessageTarget) or error.error_class in NEVER_REACHED
 
 
 def is_retryable(kind: ReportKind, error: AttemptError | None, policy: RetryPolicy | None = None) -> bool:

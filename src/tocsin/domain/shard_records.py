@@ -50,6 +50,8 @@ class Active(NamedTuple):
     """Of a leased one: the process that holds it."""
     started_at: Micros | None = None
     """Of a leased one: when its attempt started, by its worker's clock."""
+    reaps: int = 0
+    """How often a process died that ran it alone, over all attempts."""
 
 
 class NamedSuccessor(NamedTuple):

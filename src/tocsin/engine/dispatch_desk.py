@@ -117,7 +117,11 @@ class DispatchDesk:
         decoded = self._codec.decode_execution(active.execution)
         if decoded.retry is not None:
             execution = self._codec.encode_execution(
-                decoded.head, decoded.target, attempts_before=decoded.attempts_before, redrives=decoded.redrives
+                decoded.head,
+                decoded.target,
+                attempts_before=decoded.attempts_before,
+                redrives=decoded.redrives,
+                delivery=decoded.delivery,
             )
             self.change(step, execution_id, active._replace(execution=execution))
 
@@ -260,7 +264,8 @@ class DispatchDesk:
         self._publish(step, head.tenant_id, head.job_id, execution_id, lane, head.attempt, value)
         step.bytes += len(value)
         step.tally.redelivered += head.losses > 0
-        self.change(step, execution_id, Active(value, step.now, returns=waiting.returns))
+        again = Active(value, step.now, returns=waiting.returns, reaps=waiting.reaps)
+        self.change(step, execution_id, again)
 
     def _publish(
         self, step: Step, tenant_id: str, job_id: str, execution_id: str, lane: str, attempt: int, value: bytes

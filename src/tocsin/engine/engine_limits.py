@@ -33,6 +33,7 @@ class EngineLimits:
         zone_change_after_s: how long after an owner has found other zone data than its shard's those count.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
+        max_reaps: so many deaths of processes that ran an execution alone make it a dead letter.
         passed: how long its passed minutes are kept.
         parking: how many commands wait for a silent store in the state.
         ring: deltas kept; changed only by tests.
@@ -58,6 +59,7 @@ class EngineLimits:
     zone_change_after_s: float = 600.0
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
+    max_reaps: int = 3
     passed: PassedLimits = field(default_factory=PassedLimits)
     parking: ParkingLimits = field(default_factory=ParkingLimits)
     ring: int = DELTA_RING

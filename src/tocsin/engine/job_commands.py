@@ -223,7 +223,8 @@ class JobCommands:
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
         head = AttemptHead(1, 0, 0, execution_id, former.job_id, former.tenant_id, former.version, order.at, order.at)
         target = former.definition.target
-        execution = self._codec.encode_execution(head, target, former.definition.retry)
+        retry, delivery = former.definition.retry, former.definition.delivery
+        execution = self._codec.encode_execution(head, target, retry, delivery=delivery)
         stamp = self._codec.stamp(1, step.number, 0)
         lane = lane_of(target)
         self._dispatches.fire(step, stamp, former.tenant_id, former.job_id, execution_id, lane, execution)

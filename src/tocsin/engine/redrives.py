@@ -75,6 +75,7 @@ class Redrives:
             job.definition.retry,
             attempts_before=asked.attempts_before,
             redrives=asked.redrives,
+            delivery=job.definition.delivery,
         )
         waiting = Active(execution, step.now, Phase.WAITING, due_at, head.attempt, 0)
         self._dispatches.change(step, asked.execution_id, waiting)

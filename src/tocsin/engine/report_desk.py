@@ -12,28 +12,28 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     ATTEMPT_ENDS,
     AttemptError,
     AttemptHead,
     AttemptReport,
+    Execution,
     ExecutionEvent,
     ExecutionState,
     ReportKind,
-    Started,
 )
-from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, Cancel, DeadLetter
+from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.retries import is_retryable, loss_delay, retry_delay
+from tocsin.domain.retries import is_retryable, never_reached, retry_delay
 from tocsin.domain.shard_records import Active, Phase
-from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX, MessageTarget
+from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX
 from tocsin.engine.actives import Actives
 from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
-from tocsin.engine.returns import Returns
+from tocsin.engine.endings import Endings
+from tocsin.engine.losses import Losses
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -41,19 +41,16 @@ from tocsin.ports.shard_log import (
     EVENTS,
     REPORTS,
     SHARD_STATE,
-    WORKER_CONTROL,
     LogRecord,
     NewRecord,
-    executions,
 )
 
 LEASE_GRACE: Final[Micros] = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
 ACCEPTED: Final = "accepted"
 """Why an execution counts as running that no worker holds: its target will call back."""
-MESSAGE_LANE: Final = "message"
-OUTLIVED: Final = "outlived_its_lane"
-OUTLIVED_ERROR: Final = AttemptError(OUTLIVED, "no worker took it up before its lane's topic was to forget it")
+AT_MOST_ONCE: Final = "at_most_once"
+"""Why a failed attempt is the last: it may have done something, and that must not be done again."""
 ENGINE_FAULT: Final = "engine_fault"
 """Why an execution ends that makes the engine fail."""
 
@@ -78,6 +75,17 @@ def bounded(report: AttemptReport) -> AttemptReport:
     )
 
 
+def _why_final(execution: Execution, kind: ReportKind, error: AttemptError | None, made: int) -> str | None:
+    """Tell why no attempt follows one that did not succeed; None where one does."""
+    if execution.retry is None or made >= execution.retry.max_attempts:
+        return "attempts_used_up"
+    if not is_retryable(kind, error, execution.retry):
+        return "not_retryable"
+    if not execution.is_repeatable and not never_reached(kind, error, execution.target):
+        return AT_MOST_ONCE
+    return None
+
+
 class ReportDesk:
     """The reports of one shard, and what the owner decides of executions without any."""
 
@@ -86,14 +94,16 @@ class ReportDesk:
         state: ShardState,
         actives: Actives,
         dispatches: DispatchDesk,
+        endings: Endings,
+        losses: Losses,
         codec: RecordCodec,
-        returns: Returns,
         culprits: Mapping[SuspectId, Severity] = MappingProxyType({}),
     ) -> None:
         self._state = state
-        self._returns = returns
         self._actives = actives
         self._dispatches = dispatches
+        self._endings = endings
+        self._losses = losses
         self._codec = codec
         self._culprits = culprits
         self._waiting: deque[LogRecord] = deque()
@@ -145,7 +155,7 @@ class ReportDesk:
         if active is None:
             return None
         step.at_hand = Suspect(EXECUTION, execution_id)
-        self._end(step, execution_id)
+        self._endings.end(step, execution_id)
         if severity is Severity.PASSED_OVER:
             return None
         head, head_bytes = self._codec.split_head(active.execution)
@@ -183,37 +193,6 @@ class ReportDesk:
             why = ("no_callback", "its target accepted it and did not call back in time")
         self._end_attempt(step, execution_id, ReportKind.TIMED_OUT, *why)
 
-    def outlive(self, step: Step, execution_id: str) -> None:
-        """The record of a dispatch will soon be deleted, and no worker has taken it up: it is dispatched again.
-
-        No worker may start the old one from now on, so that it cannot run beside the new one. A message that was
-        dispatched again could be written twice, and its worker is never asked: it ends.
-        """
-        active = self._actives.get(execution_id)
-        if active is None or active.phase != Phase.QUEUED:
-            return
-        execution = self._codec.decode_execution(active.execution)
-        head = execution.head
-        cancel = Cancel(execution_id, head.token, step.now)
-        step.records.append(NewRecord(WORKER_CONTROL, 0, execution_id, self._codec.encode_cancel(cancel)))
-        if execution.target.type != MessageTarget.type:
-            again = Active(
-                active.execution, active.published_at, Phase.WAITING, step.now, head.attempt, head.losses + 1
-            )
-            self._dispatches.change(step, execution_id, again)
-            return
-        self._end(step, execution_id)
-        report = AttemptReport(head, execution.head_bytes, ReportKind.RETURNED, "")
-        self._event(step, report, active, ExecutionState.UNKNOWN, None, reason=OUTLIVED)
-        report = replace(report, error=OUTLIVED_ERROR)
-        self._bury(step, report, active, (executions(MESSAGE_LANE), self._state.shard, 0), execution.redrives)
-
-    def lose(self, step: Step, execution_id: str) -> None:
-        """The process that holds an execution is gone: its attempt may have run, and is dispatched again."""
-        active = self._actives.get(execution_id)
-        if active is not None and active.phase == Phase.LEASED:
-            self._wait_after_loss(step, execution_id, active)
-
     def _decide(self, step: Step, report: AttemptReport, kind: ReportKind, place: tuple[str, int, int]) -> None:
         active = self._actives.get(report.head.execution_id)
         current = None if active is None or active.phase == Phase.WAITING else self._under_own_head(report, active)
@@ -234,7 +213,7 @@ class ReportDesk:
         elif kind is ReportKind.ACCEPTED:
             self._lease(step, report, active, None)
         else:
-            self._returned(step, report, active)
+            self._losses.returned(step, report, active, place)
 
     def _under_own_head(self, report: AttemptReport, active: Active) -> AttemptReport | None:
         """Return a report of the current dispatch under the head that we sent, None where it speaks of another.
@@ -254,33 +233,39 @@ class ReportDesk:
         execution_id, head = report.head.execution_id, report.head
         step.tally.redelivered += report.redelivered
         if kind is ReportKind.SUCCEEDED:
-            self._end(step, execution_id)
-            self._event(step, report, active, ExecutionState.SUCCEEDED, kind)
+            self._endings.end(step, execution_id)
+            self._endings.event(step, report, active, ExecutionState.SUCCEEDED, kind)
             return
         execution = self._codec.decode_execution(active.execution)
         policy, made = execution.retry, head.attempt - execution.attempts_before
-        if policy is not None and made < policy.max_attempts and is_retryable(kind, report.error, policy):
+        final = _why_final(execution, kind, report.error, made)
+        if policy is not None and final is None:
             retry_after_s = report.error.retry_after_s if report.error else None
             retry_at = step.now + retry_delay(policy, execution_id, made, retry_after_s)
-            waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1, 0)
+            waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1)
+            waiting = waiting._replace(reaps=active.reaps)
             self._dispatches.change(step, execution_id, waiting)
-            self._event(step, report, active, ExecutionState.RETRY_SCHEDULED, kind, retry_at=retry_at)
+            self._endings.event(step, report, active, ExecutionState.RETRY_SCHEDULED, kind, retry_at=retry_at)
             return
-        self._end(step, execution_id)
-        reason = "attempts_used_up" if policy is None or made >= policy.max_attempts else "not_retryable"
-        self._event(step, report, active, ExecutionState.DEAD, kind, reason=reason)
-        self._bury(step, report, active, place, execution.redrives)
+        self._endings.end(step, execution_id)
+        self._endings.event(step, report, active, ExecutionState.DEAD, kind, reason=final)
+        self._endings.bury(step, report, active, place, execution.redrives)
 
     def _end_attempt(self, step: Step, execution_id: str, kind: ReportKind, error_class: str, message: str) -> None:
-        """End an attempt by the owner's own word, as if its worker had reported it."""
+        """End an attempt by the owner's own word, as if its worker had reported it.
+
+        Nobody has seen how it ended, so what must not run twice ends UNKNOWN.
+        """
         active = self._actives.get(execution_id)
         if active is None or active.phase != Phase.LEASED:
             return
-        head, head_bytes = self._codec.split_head(active.execution)
-        report = AttemptReport(
-            head, head_bytes, kind, active.holder or "", active.started_at, error=AttemptError(error_class, message)
-        )
-        self._attempt_ended(step, report, kind, active, (REPORTS, self._state.shard, self._state.reports_offset))
+        execution, place = self._codec.decode_execution(active.execution), self._endings.reports_place()
+        error, holder = AttemptError(error_class, message), active.holder or ""
+        report = AttemptReport(execution.head, execution.head_bytes, kind, holder, active.started_at, error=error)
+        if execution.is_repeatable:
+            self._attempt_ended(step, report, kind, active, place)
+        else:
+            self._endings.unknown(step, report, active, place, execution.redrives, error_class)
 
     def _lease(self, step: Step, report: AttemptReport, active: Active, holder: str | None) -> None:
         """Hold a dispatch until a deadline; without a holder it waits for its target's callback, and for no process."""
@@ -297,83 +282,7 @@ class ReportDesk:
         self._dispatches.change(step, execution_id, leased)
         if first or holder is None:
             reason = ACCEPTED if holder is None else None
-            self._event(step, report, active, ExecutionState.RUNNING, None, reason=reason)
-
-    def _returned(self, step: Step, report: AttemptReport, active: Active) -> None:
-        execution_id = report.head.execution_id
-        if active.phase == Phase.LEASED and active.holder != report.worker_id:
-            # A successor of the partition found it begun, but a living process holds it.
-            step.tally.stale_reports += 1
-            return
-        if report.started != Started.NO:
-            self._wait_after_loss(step, execution_id, active)
-            return
-        wake_at, returns = self._returns.again(report, active.returns, step.now)
-        head = report.head
-        waiting = Active(
-            active.execution, active.published_at, Phase.WAITING, wake_at, head.attempt, head.losses, returns
-        )
-        self._dispatches.change(step, execution_id, waiting)
-
-    def _wait_after_loss(self, step: Step, execution_id: str, active: Active) -> None:
-        head, _ = self._codec.split_head(active.execution)
-        losses = head.losses + 1
-        wake_at = step.now + loss_delay(losses)
-        waiting = Active(active.execution, active.published_at, Phase.WAITING, wake_at, head.attempt, losses)
-        self._dispatches.change(step, execution_id, waiting)
-
-    def _end(self, step: Step, execution_id: str) -> None:
-        self._actives.end(execution_id)
-        step.changed.pop(execution_id, None)
-        step.ended.append(execution_id)
-        step.turn = True
-
-    def _event(
-        self,
-        step: Step,
-        report: AttemptReport,
-        active: Active,
-        state: ExecutionState,
-        attempt_state: ReportKind | None,
-        *,
-        reason: str | None = None,
-        retry_at: Micros | None = None,
-    ) -> None:
-        event = ExecutionEvent(
-            report.head,
-            state,
-            active.published_at,
-            step.now,
-            attempt_state=attempt_state,
-            reason=reason,
-            started_at=report.started_at,
-            finished_at=report.finished_at,
-            worker_id=report.worker_id,
-            redelivered=report.redelivered or report.head.losses > 0,
-            error=report.error,
-            result=report.result,
-            retry_at=retry_at,
-        )
-        value = self._codec.encode_event(report.head_bytes, event)
-        step.records.append(NewRecord(EVENTS, self._state.shard, report.head.execution_id, value))
-        step.bytes += len(value)
-        step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
-        if state is ExecutionState.UNKNOWN:
-            head = report.head
-            message = f"nobody can tell whether it ran: {reason}"
-            step.alerts.append(
-                Alert(AlertKind.UNKNOWN, step.now, head.tenant_id, head.job_id, head.execution_id, message=message)
-            )
-
-    def _bury(
-        self, step: Step, report: AttemptReport, active: Active, place: tuple[str, int, int], redrives: int
-    ) -> None:
-        """An execution whose attempts are used up goes to the dead letters, whole."""
-        head, value = report.head, active.execution[:DEAD_LETTER_BYTES_MAX]
-        why = report.error.message if report.error else report.kind
-        names = (head.tenant_id, head.job_id, head.execution_id)
-        letter = DeadLetter("execution", why, step.now, *place, value, *names, redrives)
-        set_aside(step, self._codec, self._state.shard, head.job_id, letter)
+            self._endings.event(step, report, active, ExecutionState.RUNNING, None, reason=reason)
 
     def _set_aside(self, step: Step, record: LogRecord, why: str) -> None:
         value = (record.value or b"")[:DEAD_LETTER_BYTES_MAX]

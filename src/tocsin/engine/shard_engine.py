@@ -18,6 +18,7 @@ from tocsin.engine.catch_up import CatchUps
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step, blaming
+from tocsin.engine.endings import Endings
 from tocsin.engine.engine_limits import EngineLimits
 from tocsin.engine.filing import Filing
 from tocsin.engine.firing_desk import FiringDesk
@@ -27,6 +28,7 @@ from tocsin.engine.index_mark import IndexMark
 from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.job_ends import JobEnds
+from tocsin.engine.losses import Losses
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.passed_buckets import PassedBuckets
@@ -109,14 +111,17 @@ class ShardEngine:
             culprits,
         )
         catch_ups.stand_behind(self.commands.parking)
-        returns = Returns(limits.returned_per_s)
-        self._reports = ReportDesk(state, self._actives, self._dispatches, codec, returns, culprits)
+        endings = Endings(state, self._actives, codec)
+        losses = Losses(
+            self._actives, self._dispatches, endings, codec, Returns(limits.returned_per_s), limits.max_reaps
+        )
+        self._reports = ReportDesk(state, self._actives, self._dispatches, endings, losses, codec, culprits)
         self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
         self._firing = FiringDesk(
             state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,
             self._set_asides, self._timers,
         )  # fmt: skip
-        self._verdicts = Verdicts(self._actives, self._reports, limits)
+        self._verdicts = Verdicts(self._actives, self._reports, losses, limits)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         again = (self._set_asides, self._dispatches, self._successors, self._timers)
         self._rederived = Rederivation(state, self._held, *again)

@@ -15,6 +15,7 @@ from tocsin.domain.shard_records import Phase
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
 from tocsin.engine.engine_limits import EngineLimits
+from tocsin.engine.losses import Losses
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.suspects import EXECUTION, Suspect
 
@@ -35,12 +36,13 @@ class Docket:
 class Verdicts:
     """The pending verdicts of one shard; one docket at a time."""
 
-    def __init__(self, actives: Actives, reports: ReportDesk, limits: EngineLimits) -> None:
+    def __init__(self, actives: Actives, reports: ReportDesk, losses: Losses, limits: EngineLimits) -> None:
         self._outlived_after = round(limits.outlived_after_s * SECOND)
         self._look_every = round(limits.outlived_look_s * SECOND)
         self._aged_at: Micros = 0
         self._actives = actives
         self._reports = reports
+        self._losses = losses
         self._docket: Docket | None = None
 
     def decide(
@@ -91,7 +93,7 @@ class Verdicts:
             one = self._actives.get(execution_id)
             if one is not None and one.phase == Phase.LEASED and one.holder == holder:
                 step.at_hand = Suspect(EXECUTION, execution_id)
-                self._reports.lose(step, execution_id)
+                self._losses.lose(step, execution_id)
         for done, (execution_id, wake_at) in enumerate(docket.expired):
             if step.bytes >= upto:
                 return replace(docket, lost=(), expired=docket.expired[done:])
@@ -105,5 +107,5 @@ class Verdicts:
             one = self._actives.get(execution_id)
             if one is not None and one.phase == Phase.QUEUED and one.published_at == published_at:
                 step.at_hand = Suspect(EXECUTION, execution_id)
-                self._reports.outlive(step, execution_id)
+                self._losses.outlive(step, execution_id)
         return None

@@ -12,7 +12,7 @@ from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.fleet import Cancel, DeadLetter, Heartbeat
 from tocsin.domain.jobs import Job
-from tocsin.domain.policies import RetryPolicy
+from tocsin.domain.policies import DeliveryPolicy, RetryPolicy
 from tocsin.domain.shard_records import StateChunk, StateDelta
 from tocsin.domain.targets import Target
 
@@ -46,6 +46,7 @@ class ExecutionCodec(Protocol):
         *,
         attempts_before: int = 0,
         redrives: int = 0,
+        delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE,
     ) -> bytes:
         """Return a record that is ready to be stamped: its attempt, token and losses can be replaced cheaply."""
         ...

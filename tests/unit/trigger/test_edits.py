@@ -258,7 +258,7 @@ HOSTILE = [
     {"target": TARGET, "delay_s": 1, "name": 5},
     {"target": TARGET, "schedule": [1]},
     {"target": TARGET, "delay_s": 1, "labels": {"a": None}},
-    {"target": TARGET, "delay_s": 1, "delivery": "at_most_once"},
+    {"target": TARGET, "delay_s": 1, "priority": "critical"},
     {"target": TARGET, "delay_s": 1, "retry": {"max_atempts": 3}},
     {"target": TARGET, "delay_s": 1, "retry": {"max_attempts": 1e6}},
 ]

@@ -18,7 +18,7 @@ from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
-from tocsin.domain.policies import RetryPolicy, retry_mapping
+from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
 _STAMPED_FIELDS = 3
@@ -87,6 +87,7 @@ class AvroExecutionCodec:
         *,
         attempts_before: int = 0,
         redrives: int = 0,
+        delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE,
     ) -> bytes:
         return record_type("Execution").encode(
             {
@@ -95,6 +96,7 @@ class AvroExecutionCodec:
                 "retry": None if retry is None else retry_mapping(retry),
                 "attempts_before": attempts_before,
                 "redrives": redrives,
+                "delivery": None if delivery is DeliveryPolicy.AT_LEAST_ONCE else str(delivery),
             }
         )
 
@@ -115,7 +117,11 @@ class AvroExecutionCodec:
         retry = record["retry"]
         policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
         target = target_from_avro(record["target"])
-        return Execution(head, _split_head(value)[1], target, policy, record["attempts_before"], record["redrives"])
+        before, redrives = record["attempts_before"], record["redrives"]
+        # What a newer version may say beside these is taken for the promise that is harder to keep.
+        least = record["delivery"] in (None, DeliveryPolicy.AT_LEAST_ONCE)
+        delivery = DeliveryPolicy.AT_LEAST_ONCE if least else DeliveryPolicy.AT_MOST_ONCE
+        return Execution(head, _split_head(value)[1], target, policy, before, redrives, delivery)
 
     def decode_head(self, value: bytes | None) -> AttemptHead:
         record_type("Execution").check_prefix(value)

@@ -70,8 +70,9 @@ class RedriveResultModel(BaseModel):
     dead_letter_id: str
     execution_id: str | None
     outcome: Literal["redriven", "would_be_redriven", "not_dead", "running", "not_found", "pending", "invalid"] = Field(
-        description="not_dead: it was redriven before, or a newer dead letter stands for it; running: an execution of "
-        "the job is active, and its concurrency is skip_if_running; pending: its owner has not decided in time"
+        description="not_dead: it was redriven before, or a newer dead letter stands for it, or it is UNKNOWN and may "
+        "have run; running: an execution of the job is active, and its concurrency is skip_if_running; pending: its "
+        "owner has not decided in time"
     )
     not_before: Time | None = Field(description="when its attempt becomes due")
     detail: str | None

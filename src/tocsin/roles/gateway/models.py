@@ -136,6 +136,7 @@ class RetryModel(BaseModel):
 
 
 CatchUpMode = Literal["fire_once", "skip", "fire_all"]
+DeliveryMode = Literal["at_least_once", "at_most_once"]
 OnResumeMode = Literal["skip", "catch_up"]
 
 
@@ -180,6 +181,9 @@ class JobRequest(BaseModel):
         le=315_576_000,
         description="how long the job is kept after its end, until its key is free again",
     )
+    delivery: DeliveryMode = Field(
+        "at_least_once", description="at_most_once: an attempt that may have begun is never made again; it ends UNKNOWN"
+    )
     labels: dict[str, Annotated[str, Field(min_length=1, max_length=LABEL_CHARS_MAX)]] | None = Field(
         None, max_length=LABELS_MAX
     )
@@ -207,6 +211,7 @@ class JobModel(BaseModel):
     max_catch_up: int | None = Field(description="null unless catch_up is fire_all")
     on_resume: OnResumeMode | None
     finished_ttl_s: float
+    delivery: DeliveryMode
     idempotency_key: str | None
     labels: dict[str, str] | None = None
     metadata: Any = None

@@ -37,7 +37,8 @@ async def retry_run(request: Request, execution_id: str) -> Json:
     tenant_id = tenant_of(request)
     last = (await runs_of(parts, tenant_id, execution_id))[-1]
     if last.state != ExecutionState.DEAD:
-        text = f"the run is {last.state}"
+        unknown = last.state == ExecutionState.UNKNOWN
+        text = "the run is UNKNOWN: it may have run, and is not to run twice" if unknown else f"the run is {last.state}"
         return problem(409, f"{text}; {REMEDY}", [Fault("execution_id", shown(execution_id), text, REMEDY)])
     outcome = await submit(parts, redrive_command(parts, tenant_id, last))
     if isinstance(outcome, Undecided):

@@ -1,0 +1,95 @@
+"""How executions end in an owner's step: out of the state, an event for everybody, a dead letter where one is due."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tocsin.domain.alerts import Alert, AlertKind
+from tocsin.domain.executions import AttemptReport, ExecutionEvent, ExecutionState, ReportKind
+from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
+from tocsin.domain.instants import Micros
+from tocsin.domain.shard_records import Active
+from tocsin.engine.actives import Actives
+from tocsin.engine.dead_letters import set_aside
+from tocsin.engine.effects import Step
+from tocsin.engine.shard_state import ShardState
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.shard_log import EVENTS, REPORTS, NewRecord
+
+LogPlace = tuple[str, int, int]
+"""Topic, partition and offset of what led to an end."""
+MAY_HAVE_RUN: Final = "it may have run, and is not to run twice"
+
+
+class Endings:
+    """The ends of one shard's executions, and what is said of those that go on."""
+
+    def __init__(self, state: ShardState, actives: Actives, codec: RecordCodec) -> None:
+        self._state = state
+        self._actives = actives
+        self._codec = codec
+
+    def reports_place(self) -> LogPlace:
+        """Return where the owner stands in the log of reports: the place of what it decides by itself."""
+        return REPORTS, self._state.shard, self._state.reports_offset
+
+    def end(self, step: Step, execution_id: str) -> None:
+        """Forget an execution."""
+        self._actives.end(execution_id)
+        step.changed.pop(execution_id, None)
+        step.ended.append(execution_id)
+        step.turn = True
+
+    def unknown(
+        self, step: Step, report: AttemptReport, active: Active, place: LogPlace, redrives: int, reason: str
+    ) -> None:
+        """End an execution that may have run and must not run twice."""
+        self.end(step, report.head.execution_id)
+        self.event(step, report, active, ExecutionState.UNKNOWN, None, reason=reason)
+        self.bury(step, report, active, place, redrives)
+
+    def event(
+        self,
+        step: Step,
+        report: AttemptReport,
+        active: Active,
+        state: ExecutionState,
+        attempt_state: ReportKind | None,
+        *,
+        reason: str | None = None,
+        retry_at: Micros | None = None,
+    ) -> None:
+        """Publish what an execution is from now on."""
+        event = ExecutionEvent(
+            report.head,
+            state,
+            active.published_at,
+            step.now,
+            attempt_state=attempt_state,
+            reason=reason,
+            started_at=report.started_at,
+            finished_at=report.finished_at,
+            worker_id=report.worker_id,
+            redelivered=report.redelivered or report.head.losses > 0,
+            error=report.error,
+            result=report.result,
+            retry_at=retry_at,
+        )
+        value = self._codec.encode_event(report.head_bytes, event)
+        step.records.append(NewRecord(EVENTS, self._state.shard, report.head.execution_id, value))
+        step.bytes += len(value)
+        step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
+        if state is ExecutionState.UNKNOWN:
+            head = report.head
+            message = f"nobody can tell whether it ran: {reason}"
+            step.alerts.append(
+                Alert(AlertKind.UNKNOWN, step.now, head.tenant_id, head.job_id, head.execution_id, message=message)
+            )
+
+    def bury(self, step: Step, report: AttemptReport, active: Active, place: LogPlace, redrives: int) -> None:
+        """Put an execution that is given up among the dead letters, whole."""
+        head, value = report.head, active.execution[:DEAD_LETTER_BYTES_MAX]
+        why = report.error.message if report.error else report.kind
+        names = (head.tenant_id, head.job_id, head.execution_id)
+        letter = DeadLetter("execution", why, step.now, *place, value, *names, redrives)
+        set_aside(step, self._codec, self._state.shard, head.job_id, letter)
