@@ -12,6 +12,7 @@ import socket
 from base64 import b64decode
 from ipaddress import ip_network
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -36,6 +37,27 @@ def _check_signing_secret(text: str) -> None:
         raise ValueError(f"a secret is not base64: {remedy}") from None
     if not 24 <= size <= 64:
         raise ValueError(f"a secret has {size} bytes: {remedy}")
+
+
+SigningSecrets = dict[str, Annotated[tuple[SecretStr, ...], Field(min_length=1, max_length=2)]]
+"""One secret for each name or, while it is replaced, two."""
+
+
+def _checked_secrets(value: SigningSecrets) -> SigningSecrets:
+    for secret in (secret for given in value.values() for secret in given):
+        _check_signing_secret(secret.get_secret_value())
+    return value
+
+
+def _checked_networks(value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        ip_network(text)
+    return value
+
+
+def _check_recipient(name: str) -> None:
+    if name not in ("*", "@operator") and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError(f"{name[:80]!r} is no tenant: give a tenant's id, * for all others, or @operator")
 
 
 def _checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -262,7 +284,7 @@ class WorkerSettings(BaseModel):
     ca_file: str | None = Field(
         None, description="certificates, in PEM, that HTTP targets' are checked against beside those of the system"
     )
-    signing_secrets: dict[str, Annotated[tuple[SecretStr, ...], Field(min_length=1, max_length=2)]] = Field(
+    signing_secrets: SigningSecrets = Field(
         default_factory=dict,
         description="with which HTTP requests are signed (Standard Webhooks): as JSON, by tenant or * for all others,"
         " one secret or, while it is replaced, two: whsec_ and the base64 of 24 to 64 bytes",
@@ -296,16 +318,12 @@ class WorkerSettings(BaseModel):
     @field_validator("target_allow", "target_deny")
     @classmethod
     def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for text in value:
-            ip_network(text)
-        return value
+        return _checked_networks(value)
 
     @field_validator("signing_secrets")
     @classmethod
-    def _are_secrets(cls, value: dict[str, tuple[SecretStr, ...]]) -> dict[str, tuple[SecretStr, ...]]:
-        for secret in (secret for given in value.values() for secret in given):
-            _check_signing_secret(secret.get_secret_value())
-        return value
+    def _are_secrets(cls, value: SigningSecrets) -> SigningSecrets:
+        return _checked_secrets(value)
 
 
 class GatewaySettings(BaseModel):
@@ -367,6 +385,70 @@ class ReconcilerSettings(BaseModel):
     alerts_max: int = Field(20, ge=0, description="of one look that are told one by one; the rest is summed up")
 
 
+class NotifierSettings(BaseModel):
+    """Where alerts are posted to, and bounds of posting them."""
+
+    webhooks: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=10_000,
+        description="URLs that alerts are posted to: as JSON, by tenant, * for all other tenants, and @operator for"
+        " alerts that are no tenant's",
+    )
+    signing_secrets: SigningSecrets = Field(
+        default_factory=dict, description="with which posts are signed: as worker.signing_secrets, and @operator"
+    )
+    allow_private: bool = Field(False, description="let webhooks resolve to loopback, private and link-local addresses")
+    allow: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="networks, separated by commas, that webhooks may reach all the same"
+    )
+    deny: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="networks that webhooks may never reach, whatever else is allowed"
+    )
+    ca_file: str | None = Field(None, description="certificates, in PEM, to trust beside those of the system")
+    timeout_s: float = Field(10.0, gt=0, le=60, description="how long one post may take")
+    retry_first_s: float = Field(
+        1.0, gt=0, description="how long a recipient is left alone after a failure; doubled with each further one"
+    )
+    retry_max_s: float = Field(300.0, gt=0)
+    give_up_after_s: float = Field(3_600.0, gt=0, description="how long an alert is tried before it is dropped")
+    queue_max: int = Field(1_000, ge=1, description="alerts of one tenant that wait; beyond, its oldest are dropped")
+    waiting_max: int = Field(20_000, ge=1, description="alerts that wait; beyond, the longest queue gives way")
+    posts_max: int = Field(64, ge=1, description="posts under way at once")
+    recipient_posts_max: int = Field(4, ge=1, description="of these, for one tenant")
+    poll_wait_max_s: float = Field(0.1, gt=0)
+    group_protocol: str = Field(
+        "consumer", pattern="^(consumer|classic)$", description="classic for brokers before 4.0"
+    )
+
+    @field_validator("allow", "deny", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _listed(value)
+
+    @field_validator("allow", "deny")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _checked_networks(value)
+
+    @field_validator("webhooks")
+    @classmethod
+    def _are_webhooks(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, url in value.items():
+            _check_recipient(name)
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.fragment:
+                # The URL may hold a secret, so it is not repeated.
+                raise ValueError(f"the webhook of {name!r} is no URL: give http:// or https://, a host and a path")
+        return value
+
+    @field_validator("signing_secrets")
+    @classmethod
+    def _are_secrets(cls, value: SigningSecrets) -> SigningSecrets:
+        for name in value:
+            _check_recipient(name)
+        return _checked_secrets(value)
+
+
 class MetricsSettings(BaseModel):
     """Prometheus metrics of the process; the gateway also serves them at /metrics."""
 
@@ -391,6 +473,7 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     projector: ProjectorSettings = ProjectorSettings()
     reconciler: ReconcilerSettings = ReconcilerSettings()
+    notifier: NotifierSettings = NotifierSettings()
     metrics: MetricsSettings = MetricsSettings()
     ready_file: str | None = Field(
         default=None, description="written once the process serves, with its pid and addresses, as JSON"

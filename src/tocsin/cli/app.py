@@ -62,6 +62,7 @@ app.command()(roles.gateway)
 app.command()(roles.trigger)
 app.command()(roles.worker)
 app.command()(roles.projector)
+app.command()(roles.notifier)
 
 
 def _show_version(wanted: bool) -> None:

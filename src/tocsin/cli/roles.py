@@ -1,4 +1,4 @@
-"""``tocsin gateway | trigger | worker | projector``: one process of one role, in the foreground."""
+"""``tocsin gateway | trigger | worker | projector | notifier``: one process of one role, in the foreground."""
 
 from __future__ import annotations
 
@@ -78,3 +78,10 @@ def projector(name: Name = None, metrics_port: MetricsPort = None, ready_file: R
     from tocsin.bootstrap.projector import run_projector
 
     raise typer.Exit(run_projector(settings_with(name, metrics_port, ready_file)))
+
+
+def notifier(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:
+    """Post alerts to the webhooks of tenants, and of the operator."""
+    from tocsin.bootstrap.notifier import run_notifier
+
+    raise typer.Exit(run_notifier(settings_with(name, metrics_port, ready_file)))

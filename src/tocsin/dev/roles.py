@@ -14,6 +14,8 @@ from tocsin.devcluster import Endpoints
 from tocsin.devcluster.ports import is_free
 
 ROLES: Final = ("gateway", "trigger", "worker", "projector")
+NOTIFIER: Final = "notifier"
+"""Started beside them only where somebody is to be notified."""
 WORKER_STOP_GRACE_S: Final = 5.0
 """A development worker gives up sooner than one in production: Ctrl-C should not take long."""
 
@@ -47,8 +49,10 @@ def role_specs(
             "TOCSIN_WORKER__STOP_GRACE_S": environ.get("TOCSIN_WORKER__STOP_GRACE_S", str(WORKER_STOP_GRACE_S)),
             "TOCSIN_WORKER__ALLOW_PRIVATE_TARGETS": "true",
         },
+        NOTIFIER: {"TOCSIN_NOTIFIER__ALLOW_PRIVATE": "true"},
     }
-    return [_spec(role, data_dir, {**common, **own.get(role, {})}) for role in ROLES]
+    roles = (*ROLES, NOTIFIER) if environ.get("TOCSIN_NOTIFIER__WEBHOOKS") else ROLES
+    return [_spec(role, data_dir, {**common, **own.get(role, {})}) for role in roles]
 
 
 def same_metrics_port(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -133,3 +133,15 @@ class ReconcilerMeter(Protocol):
     def reconciled_age(self, age_s: float) -> None:
         """How long ago the oldest minute was that is not judged."""
         ...
+
+
+class NotifierMeter(Protocol):
+    """What a notifier counts."""
+
+    def notified(self, outcome: str, count: int) -> None:
+        """So many alerts, or attempts to post them, came to this; see ``engine.notification_desk.Fate``."""
+        ...
+
+    def notifications_waiting(self, count: int) -> None:
+        """So many alerts are neither delivered nor given up."""
+        ...

@@ -142,6 +142,12 @@ STORIES: Final = (
         within_min=20,
     ),
     Story(
+        "TocsinNotificationsDropped",
+        {},
+        at(BEGIN, lambda m: m.notified("dropped", 3)),
+        always(lambda m: m.notified("failed", 20)),
+    ),
+    Story(
         "TocsinViewsLag",
         {"topic": "execution-events"},
         always(lambda m: m.lag("execution-events", 10_001)),

@@ -22,7 +22,7 @@ DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ROLES = ("gateway", "trigger", "worker", "projector")
-OURS = ("init", *ROLES, "reconciler")
+OURS = ("init", *ROLES, "reconciler", "notifier")
 
 
 def commands_of(service: dict[str, Any]) -> list[list[str]]:
@@ -76,7 +76,7 @@ def test_the_check_of_variables_finds_a_wrong_one() -> None:
             assert_names_a_setting(name)
 
 
-@pytest.mark.parametrize("name", [*ROLES, "reconciler"])
+@pytest.mark.parametrize("name", [*ROLES, "reconciler", "notifier"])
 def test_roles_wait_for_tables_and_topics_and_come_back(name: str) -> None:
     assert SERVICES[name]["depends_on"]["init"] == {"condition": "service_completed_successfully"}
     assert SERVICES[name]["restart"] == "unless-stopped"

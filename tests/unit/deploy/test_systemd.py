@@ -18,7 +18,7 @@ from tocsin.cli.app import app
 from tocsin.config import Settings
 
 UNITS = Path(__file__).parents[3] / "deploy" / "systemd"
-ROLES = ("gateway", "trigger", "worker", "projector", "reconciler")
+ROLES = ("gateway", "trigger", "worker", "projector", "reconciler", "notifier")
 WORDS = {"reconciler": ["reconcile", "--watch"]}
 """Of roles whose command is not their name."""
 PROGRAM = "/opt/tocsin/bin/tocsin"

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from tocsin.domain.alerts import AlertKind
 from tocsin.domain.letters import KINDS
+from tocsin.engine.notification_desk import Fate
 
 LATENESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 OVERDUE_S = 60.0
@@ -116,6 +117,14 @@ class PrometheusMeter:
         )
         self._reconciled_age = Gauge(
             "tocsin_reconciler_age_seconds", "Age of the oldest minute that no reconciler has judged", registry=r
+        )
+        self._notified = Counter(
+            "tocsin_notifications", "What became of alerts that were to be posted", ["outcome"], registry=r
+        )
+        for fate in Fate:
+            self._notified.labels(str(fate))
+        self._notifications_waiting = Gauge(
+            "tocsin_notifications_waiting", "Alerts that are neither delivered nor given up", registry=r
         )
         self._pending = Gauge("tocsin_requests_waiting", "Requests waiting for an outcome", registry=r)
 
@@ -238,6 +247,12 @@ class PrometheusMeter:
 
     def reconciled_age(self, age_s: float) -> None:
         self._reconciled_age.set(age_s)
+
+    def notified(self, outcome: str, count: int) -> None:
+        self._notified.labels(outcome).inc(count)
+
+    def notifications_waiting(self, count: int) -> None:
+        self._notifications_waiting.set(count)
 
     def request(self, method: str, route: str, status: int, duration_s: float) -> None:
         self._requests.labels(method, route, status).observe(duration_s)

@@ -45,7 +45,7 @@ CALLBACKS_OFF: Final = AttemptError(
 
 
 @cache
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
     """Return what certificates are checked with; made once, since reading those of the system takes its time."""
     context = ssl.create_default_context()
     if ca_file is not None:
@@ -77,7 +77,7 @@ class HttpTargetRunner(AttemptLoop):
         ca_file: str | None = None,
         callbacks: CallbackKeys | None = None,
     ) -> None:
-        self._tls = _tls_context(ca_file)  # first, since it may fail, and a thread would be left behind
+        self._tls = tls_context(ca_file)  # first, since it may fail, and a thread would be left behind
         super().__init__(clock, "http-targets")
         self._response_bytes_max = response_bytes_max
         self._rules = rules

@@ -1,0 +1,1 @@
+"""Posting alerts to the webhooks of tenants and of the operator."""
