@@ -6,65 +6,21 @@ this module; everything else is handed the values that it needs.
 
 from __future__ import annotations
 
-import json
-import re
 import socket
-from base64 import b64decode
-from ipaddress import ip_network
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-
-def _listed(value: Any) -> Any:
-    """Return what a variable lists, separated by commas or as JSON."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return tuple(json.loads(value))
-    return tuple(v.strip() for v in value.split(",") if v.strip())
-
-
-def _check_signing_secret(text: str) -> None:
-    remedy = "give whsec_ and the base64 of 24 to 64 random bytes"
-    if not text.startswith("whsec_"):
-        raise ValueError(f"a secret does not begin with whsec_: {remedy}")
-    try:
-        size = len(b64decode(text.removeprefix("whsec_"), validate=True))
-    except ValueError:
-        raise ValueError(f"a secret is not base64: {remedy}") from None
-    if not 24 <= size <= 64:
-        raise ValueError(f"a secret has {size} bytes: {remedy}")
-
-
-SigningSecrets = dict[str, Annotated[tuple[SecretStr, ...], Field(min_length=1, max_length=2)]]
-"""One secret for each name or, while it is replaced, two."""
-
-
-def _checked_secrets(value: SigningSecrets) -> SigningSecrets:
-    for secret in (secret for given in value.values() for secret in given):
-        _check_signing_secret(secret.get_secret_value())
-    return value
-
-
-def _checked_networks(value: tuple[str, ...]) -> tuple[str, ...]:
-    for text in value:
-        ip_network(text)
-    return value
-
-
-def _check_recipient(name: str) -> None:
-    if name not in ("*", "@operator") and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise ValueError(f"{name[:80]!r} is no tenant: give a tenant's id, * for all others, or @operator")
-
-
-def _checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-            raise ValueError(f"{name[:80]!r} is no pool's name: give 1 to 64 letters, digits, hyphens and underscores")
-    return tuple(dict.fromkeys(names))
+from tocsin.config_values import (
+    SigningSecrets,
+    check_recipient,
+    checked_names,
+    checked_networks,
+    checked_secrets,
+    listed,
+)
 
 
 class KafkaSettings(BaseModel):
@@ -109,7 +65,7 @@ class CassandraSettings(BaseModel):
     @field_validator("contact_points", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
 
 class ClusterSettings(BaseModel):
@@ -134,12 +90,12 @@ class ClusterSettings(BaseModel):
     @field_validator("pools", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
     @field_validator("pools")
     @classmethod
     def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked_names(value)
+        return checked_names(value)
 
 
 class LaneSettings(BaseModel):
@@ -259,6 +215,15 @@ class WorkerSettings(BaseModel):
     stuck_attempts_max: int = Field(
         16, ge=1, description="attempts that cannot be stopped, before the process recycles itself"
     )
+    app: str | None = Field(
+        None,
+        description="the app whose handlers this worker runs, as module:variable or path/to/file.py:variable; it serves"
+        " the app's pool",
+    )
+    handler_processes: int = Field(4, ge=1, le=256, description="child processes for handlers that are plain functions")
+    handler_wait_s: float = Field(
+        5.0, ge=0, description="how long an attempt waits for one of them, before it is given back as not started"
+    )
     alone_max: int = Field(
         8, ge=1, description="attempts that were lost twice and run in processes of their own, at once"
     )
@@ -308,22 +273,22 @@ class WorkerSettings(BaseModel):
     @field_validator("pools")
     @classmethod
     def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked_names(value)
+        return checked_names(value)
 
     @field_validator("target_allow", "target_deny", "lanes", "pools", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
     @field_validator("target_allow", "target_deny")
     @classmethod
     def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked_networks(value)
+        return checked_networks(value)
 
     @field_validator("signing_secrets")
     @classmethod
     def _are_secrets(cls, value: SigningSecrets) -> SigningSecrets:
-        return _checked_secrets(value)
+        return checked_secrets(value)
 
 
 class GatewaySettings(BaseModel):
@@ -353,7 +318,7 @@ class GatewaySettings(BaseModel):
     @field_validator("hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
 
 class ProjectorSettings(BaseModel):
@@ -423,18 +388,18 @@ class NotifierSettings(BaseModel):
     @field_validator("allow", "deny", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
     @field_validator("allow", "deny")
     @classmethod
     def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked_networks(value)
+        return checked_networks(value)
 
     @field_validator("webhooks")
     @classmethod
     def _are_webhooks(cls, value: dict[str, str]) -> dict[str, str]:
         for name, url in value.items():
-            _check_recipient(name)
+            check_recipient(name)
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.fragment:
                 # The URL may hold a secret, so it is not repeated.
@@ -445,8 +410,8 @@ class NotifierSettings(BaseModel):
     @classmethod
     def _are_secrets(cls, value: SigningSecrets) -> SigningSecrets:
         for name in value:
-            _check_recipient(name)
-        return _checked_secrets(value)
+            check_recipient(name)
+        return checked_secrets(value)
 
 
 class MetricsSettings(BaseModel):
@@ -490,4 +455,4 @@ class Settings(BaseSettings):
     @field_validator("callback_secrets", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)

@@ -1,0 +1,110 @@
+"""Calling a handler, and saying how that ended, in the words of reports. Whatever a handler does, there is an end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pydantic_core
+
+from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.handlers.context import Context
+from tocsin.handlers.registry import Handler, HandlerApp, PayloadMismatch
+from tocsin.handlers.signals import Fail, Retry
+
+RESULT_CHARS_MAX: Final = 1_000
+CANCELLED: Final = AttemptError("cancelled", "cancelled by its worker")
+
+
+class HandlerEnd(NamedTuple):
+    """How a call ended, as its worker reports it."""
+
+    kind: ReportKind
+    error: AttemptError | None = None
+    result: str | None = None
+
+
+def find(app: HandlerApp, name: str) -> Handler | HandlerEnd:
+    """Return a handler, or the end of an attempt that names none: it may be known once a deployment is through."""
+    handler = app.handlers.get(name)
+    if handler is not None:
+        return handler
+    message = f"no handler {name!r} is registered in this worker of the pool {app.pool!r}"
+    return HandlerEnd(ReportKind.FAILED, AttemptError("no_handler", message[:RESULT_CHARS_MAX]))
+
+
+def call(handler: Handler, payload_json: str | None, context: Context) -> HandlerEnd:
+    """Call a plain function to its end."""
+    try:
+        value = handler.function(**handler.arguments(payload_json, context))
+        if inspect.isawaitable(value):
+            raise TypeError("the handler returned an awaitable: define it with `async def`")
+        return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: it is the handler's end, not the worker's
+        return judged(error)
+
+
+async def call_async(handler: Handler, payload_json: str | None, context: Context, timeout_s: float) -> HandlerEnd:
+    """Await a coroutine function to its end, or to its time limit; being cancelled is an end too."""
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            value = await handler.function(**handler.arguments(payload_json, context))
+        return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
+    except asyncio.CancelledError:
+        if context.cancelled:
+            return HandlerEnd(ReportKind.CANCELLED, CANCELLED)
+        return HandlerEnd(ReportKind.FAILED, AttemptError("exception", "CancelledError: the handler cancelled itself"))
+    except TimeoutError as error:
+        return timed_out(timeout_s) if limit.expired() else judged(error)
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: it would end the loop of all its neighbours
+        return judged(error)
+
+
+def timed_out(timeout_s: float) -> HandlerEnd:
+    """Return the end of what passed its limit."""
+    return HandlerEnd(ReportKind.TIMED_OUT, AttemptError("timeout", f"no end within {timeout_s:g} s"))
+
+
+def judged(error: BaseException) -> HandlerEnd:
+    """Return the end that an exception is."""
+    match error:
+        case PayloadMismatch():
+            told = AttemptError("payload", _line(str(error)))
+        case Fail():
+            told = AttemptError("fail", _line(error.reason))
+        case Retry():
+            told = AttemptError("retry", _line(error.reason), retry_after_s=error.after_s)
+        case _:
+            told = AttemptError("exception", _line(f"{type(error).__name__}: {_text(error)}{_place(error)}"))
+    return HandlerEnd(ReportKind.FAILED, told)
+
+
+def summary(value: Any) -> str | None:
+    """Return what is kept of a handler's return value: a text as it is, anything else as JSON, cut to a bound."""
+    if value is None or isinstance(value, str):
+        return value and value[:RESULT_CHARS_MAX]
+    try:
+        text = pydantic_core.to_json(value, fallback=repr).decode()
+    except Exception:  # noqa: BLE001 - it did succeed, whatever its value does when it is looked at
+        text = f"a {type(value).__name__}"
+    return text[:RESULT_CHARS_MAX]
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__ is the handler's, and no reason to lose its end
+        return ""
+
+
+def _place(error: BaseException) -> str:
+    """Return where an exception was raised: the innermost frame."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+
+
+def _line(text: str) -> str:
+    return " ".join(str(text).split())[:RESULT_CHARS_MAX]
