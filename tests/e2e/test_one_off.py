@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.e2e import handlers
 from tests.e2e.system import System, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real]
@@ -102,3 +103,33 @@ def test_bad_input_is_named_with_its_remedy(system: System) -> None:
     assert number.status == 422
     huge = system.ask("POST", "/v1/jobs", b'{"name": "' + b"x" * 2_000_000 + b'"}')
     assert huge.status == 413
+
+
+def test_a_services_own_functions_run_in_a_pool_that_was_made_meanwhile(system: System) -> None:
+    reminder = handlers.handler_job("send-reminder", {"to": "ada", "day": "2026-10-11"})
+    refused = system.ask("POST", "/v1/jobs", reminder)
+    assert (refused.status, refused.body["faults"][0]["field"]) == (422, "target.pool")
+    handlers.make_pool(system)
+    retry = {"max_attempts": 3, "base_s": 0.1, "jitter": "none"}
+    asynchronous = handlers.create(system, reminder)
+    plain = handlers.create(system, handlers.handler_job("count-primes", 1_000))
+    again = handlers.create(system, handlers.handler_job("charge-card", {"card": "ok"}, retry=retry))
+    failing = handlers.create(system, handlers.handler_job("charge-card", {"card": "expired"}, retry=retry))
+    unfit = handlers.create(system, handlers.handler_job("send-reminder", {"to": "ada", "day": "soon"}, retry=retry))
+    slow = handlers.create(system, handlers.handler_job("wait-for-files", timeout_s=1))
+    assert handlers.pools(system) == {"reminders": 0}, "their work waits for its workers"
+    handlers.start_app(system)
+    assert handlers.pools(system) == {"reminders": 1}
+
+    assert handlers.ended(system, asynchronous)[0]["result"] == "told ada of 11 October (attempt 1)"
+    assert handlers.ended(system, plain)[0]["result"] == '{"primes":168}'
+    second, first = handlers.ended(system, again)
+    assert (second["state"], first["error"]["class"]) == ("SUCCEEDED", "retry")
+    for job_id, state, error_class in (
+        (failing, "FAILED", "fail"),
+        (unfit, "FAILED", "payload"),
+        (slow, "TIMED_OUT", "timeout"),
+    ):
+        (run,) = handlers.ended(system, job_id)
+        assert (run["state"], run["attempt_state"], run["error"]["class"]) == ("DEAD", state, error_class)
+    system.stop("handlers")

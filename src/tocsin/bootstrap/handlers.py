@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from tocsin.adapters.targets.handler_children import HandlerChildren
 from tocsin.adapters.targets.handlers import HandlerRunner
-from tocsin.bootstrap.logs import configure_logging
 from tocsin.config import Settings
 from tocsin.domain.errors import Refused
 from tocsin.handlers.loading import NoApp, load_app, ref_of
 from tocsin.handlers.registry import HandlerApp
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import RunnerSpec
-
-
-def app_of_child(ref: str) -> HandlerApp:
-    """Return the app in a child process; it logs as its worker does."""
-    configure_logging("worker")
-    return load_app(ref)
 
 
 def handlers_of(settings: Settings, app: HandlerApp | None) -> HandlerApp | None:
@@ -40,7 +33,7 @@ def handlers_of(settings: Settings, app: HandlerApp | None) -> HandlerApp | None
         app.check()
     except NoApp as error:
         raise Refused(f"the app cannot be used: {error}") from error
-    except Exception as error:  # noqa: BLE001 - the app's own code may raise anything while it is imported
+    except Exception as error:
         raise Refused(f"the app {worker.app} cannot be used: {type(error).__name__}: {error}") from error
     worker.pools = tuple(dict.fromkeys((*worker.pools, app.pool)))
     if "running_max" not in worker.model_fields_set and not _has_async(app):
@@ -54,7 +47,7 @@ def handler_runner(settings: Settings, clock: Clock, app: HandlerApp) -> Handler
     worker = settings.worker
     children = None
     if any(not handler.is_async for handler in app.handlers.values()):
-        spec = RunnerSpec("tocsin.bootstrap.handlers:app_of_child", worker.app)
+        spec = RunnerSpec("tocsin.bootstrap.child_app:app_of_child", worker.app)
         children = HandlerChildren(spec, clock, worker.handler_processes, worker.handler_wait_s)
     return HandlerRunner(app, clock, children)
 

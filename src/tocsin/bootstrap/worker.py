@@ -14,12 +14,14 @@ from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions, producer_config
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
+from tocsin.bootstrap.handlers import handlers_of
 from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, cancel_log, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.runners import worker_runner
 from tocsin.config import Settings, WorkerSettings
 from tocsin.domain.errors import TocsinError
 from tocsin.engine.circuit_breaker import BreakerLimits
+from tocsin.handlers.registry import HandlerApp
 from tocsin.ports.dispatch_log import DispatchLog
 from tocsin.roles.heartbeat import LoopWatch
 from tocsin.roles.worker import WorkerLimits, WorkerLoop
@@ -33,8 +35,12 @@ RETURN_WAIT_S = 3.0
 SWITCH_INTERVAL_S = 0.0005
 
 
-def run_worker(settings: Settings) -> int:
+def run_worker(settings: Settings, app: HandlerApp | None = None) -> int:
     """Run a worker until it is asked to stop.
+
+    Args:
+        settings: its own; what they lack of an app is added.
+        app: handlers at hand; None: those of the app that the settings name, if they name one.
 
     Returns:
         The exit status: 0 after a stop that was asked for, 1 where the supervisor should start a new process.
@@ -45,7 +51,7 @@ def run_worker(settings: Settings) -> int:
     process = Process("worker", settings)
     process.stop_on_signals()
     try:
-        return _run(process, settings)
+        return _run(process, settings, handlers_of(settings, app))
     except TocsinError as error:
         log.error("the worker cannot go on", action="worker.failed", error=str(error))
         return 1
@@ -53,11 +59,11 @@ def run_worker(settings: Settings) -> int:
         process.close()
 
 
-def _run(process: Process, settings: Settings) -> int:
+def _run(process: Process, settings: Settings, app: HandlerApp | None) -> int:
     names = TopicNames(settings.kafka.topic_prefix)
     lanes = settings.worker.all_lanes
     beside = [message_lane(process, settings, names)] if MESSAGE_LANE in lanes else []
-    loop = _loop(process, settings, names) if set(lanes) - {MESSAGE_LANE} else None
+    loop = _loop(process, settings, names, app) if set(lanes) - {MESSAGE_LANE} else None
     with beating(process, settings) as life:
         # Only once it has ended cleanly: "stopped" says that every report is in the log.
         if loop is None:
@@ -67,7 +73,7 @@ def _run(process: Process, settings: Settings) -> int:
     return 0 if life.clean else 1
 
 
-def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop:
+def _loop(process: Process, settings: Settings, names: TopicNames, app: HandlerApp | None) -> WorkerLoop:
     kafka, worker = settings.kafka, settings.worker
     servers, client_id = kafka.bootstrap_servers, process.process_id
     shards = count_partitions(servers, names.reports, START_WAIT_S, kafka.extra)
@@ -92,7 +98,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames) -> WorkerLoop
     return WorkerLoop(
         process.process_id,
         lanes,
-        worker_runner(settings, process.clock),
+        worker_runner(settings, process.clock, app),
         faults.with_fault(faults.AFTER_REPORT, reports, faults.FaultyReportSink),
         AvroCodec(),
         process.clock,

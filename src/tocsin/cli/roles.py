@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -63,13 +65,20 @@ def worker(
             help="A pool to serve; may be given more than once. Then no lanes but those of TOCSIN_WORKER__LANES."
         ),
     ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:VARIABLE", help="A tocsin.Worker, also as FILE.py:VARIABLE: serve its pool."),
+    ] = None,
     metrics_port: MetricsPort = None,
     ready_file: ReadyFile = None,
 ) -> None:
     """Carry executions out."""
     from tocsin.bootstrap.worker import run_worker
 
-    parts = {"worker": {"pools": tuple(pool)}} if pool else {}
+    given = {"pools": tuple(pool) if pool else None, "app": app}
+    parts = {"worker": {name: value for name, value in given.items() if value is not None}}
+    if app is not None:
+        sys.path.insert(0, str(Path.cwd()))  # where the module is looked for first, as by `python -m`
     raise typer.Exit(run_worker(settings_with(name, metrics_port, ready_file, **parts)))
 
 

@@ -18,18 +18,21 @@ RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 FINAL_CLASSES: Final = frozenset(
     {
         "redirect", "blocked", "undecodable", "too_large", "callback_refused", "callbacks_off",
-        "topic_missing", "not_authorized", "reserved_topic", "invalid_record",
+        "topic_missing", "not_authorized", "reserved_topic", "invalid_record", "payload", "fail",
     }
 )  # fmt: skip
 """Errors that another attempt would only meet again."""
 PASSING_CLASSES: Final = frozenset(
     {
         STATUS, TIMEOUT, "connection_refused", "connection", "dns", "tls", "protocol", "invalid_request", "internal",
-        "callback_failed", "no_callback", "lease_expired", "topic_unavailable",
+        "callback_failed", "no_callback", "lease_expired", "topic_unavailable", "exception", "retry", "no_handler",
+        "not_served",
     }
 )  # fmt: skip
 """Errors that may pass, as far as their status does not say otherwise."""
-WORKERS_OWN_CLASSES: Final = frozenset({"blocked", "undecodable", "callbacks_off", "invalid_request", "internal"})
+WORKERS_OWN_CLASSES: Final = frozenset(
+    {"blocked", "undecodable", "callbacks_off", "invalid_request", "internal", "no_handler", "not_served"}
+)
 """Errors that say nothing of how a target fares: it was not reached, and not because of it."""
 NEVER_REACHED: Final = frozenset({"connection_refused", "dns", "blocked", "callbacks_off", "not_allowed", "no_handler"})
 """Errors that prove that the target heard nothing of the attempt. All others leave room for doubt: a broken connection

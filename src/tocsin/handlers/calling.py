@@ -41,10 +41,12 @@ def call(handler: Handler, payload_json: str | None, context: Context) -> Handle
     try:
         value = handler.function(**handler.arguments(payload_json, context))
         if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
             raise TypeError("the handler returned an awaitable: define it with `async def`")
         return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
     except BaseException as error:  # noqa: BLE001 - also SystemExit: it is the handler's end, not the worker's
-        return judged(error)
+        return judged(error, context)
 
 
 async def call_async(handler: Handler, payload_json: str | None, context: Context, timeout_s: float) -> HandlerEnd:
@@ -54,13 +56,14 @@ async def call_async(handler: Handler, payload_json: str | None, context: Contex
             value = await handler.function(**handler.arguments(payload_json, context))
         return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
     except asyncio.CancelledError:
-        if context.cancelled:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
             return HandlerEnd(ReportKind.CANCELLED, CANCELLED)
         return HandlerEnd(ReportKind.FAILED, AttemptError("exception", "CancelledError: the handler cancelled itself"))
     except TimeoutError as error:
-        return timed_out(timeout_s) if limit.expired() else judged(error)
+        return timed_out(timeout_s) if limit.expired() else judged(error, context)
     except BaseException as error:  # noqa: BLE001 - also SystemExit: it would end the loop of all its neighbours
-        return judged(error)
+        return judged(error, context)
 
 
 def timed_out(timeout_s: float) -> HandlerEnd:
@@ -68,8 +71,8 @@ def timed_out(timeout_s: float) -> HandlerEnd:
     return HandlerEnd(ReportKind.TIMED_OUT, AttemptError("timeout", f"no end within {timeout_s:g} s"))
 
 
-def judged(error: BaseException) -> HandlerEnd:
-    """Return the end that an exception is."""
+def judged(error: BaseException, context: Context) -> HandlerEnd:
+    """Return the end that an exception is; how it came about is kept with the run's output."""
     match error:
         case PayloadMismatch():
             told = AttemptError("payload", _line(str(error)))
@@ -78,6 +81,8 @@ def judged(error: BaseException) -> HandlerEnd:
         case Retry():
             told = AttemptError("retry", _line(error.reason), retry_after_s=error.after_s)
         case _:
+            if context.keeps_output:
+                context.log.error("the handler raised", exc_info=error)
             told = AttemptError("exception", _line(f"{type(error).__name__}: {_text(error)}{_place(error)}"))
     return HandlerEnd(ReportKind.FAILED, told)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,6 +38,8 @@ class Context:
     scheduled_for: datetime
     redelivered: bool = False
     log: Any = field(default_factory=structlog.get_logger, repr=False)
+    keeps_output: bool = False
+    """What is logged is kept with the run, for whoever reads its output."""
     _cancel: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     @property
@@ -53,9 +56,15 @@ class Context:
         self._cancel.set()
 
 
-def context_of(head: AttemptHead, redelivered: bool) -> Context:
-    """Return the context of a dispatch."""
-    log = structlog.get_logger().bind(execution_id=head.execution_id, attempt=head.attempt)
+def context_of(head: AttemptHead, redelivered: bool, write: Callable[[bytes], None] | None = None) -> Context:
+    """Return the context of a dispatch.
+
+    Args:
+        head: the dispatch.
+        redelivered: whether it may have run before.
+        write: takes what is logged, as text for people; None: it goes to the process's own log.
+    """
+    logger = structlog.get_logger() if write is None else _logger_to(write)
     return Context(
         execution_id=head.execution_id,
         job_id=head.job_id,
@@ -64,8 +73,35 @@ def context_of(head: AttemptHead, redelivered: bool) -> Context:
         token=head.token,
         scheduled_for=as_datetime(head.scheduled_for),
         redelivered=redelivered,
-        log=log,
+        log=logger.bind(execution_id=head.execution_id, attempt=head.attempt) if write is None else logger,
+        keeps_output=write is not None,
     )
+
+
+def _logger_to(write: Callable[[bytes], None]) -> Any:
+    return structlog.wrap_logger(
+        _Lines(write),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+        context_class=dict,
+        cache_logger_on_first_use=False,
+    ).bind()
+
+
+class _Lines:
+    """Writes each event as a line."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+
+    def msg(self, message: str) -> None:
+        self._write(message.encode("utf-8", "replace") + b"\n")
+
+    log = debug = info = warning = warn = error = critical = exception = fatal = msg
 
 
 def as_datetime(instant: Micros) -> datetime:

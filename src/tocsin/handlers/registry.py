@@ -34,10 +34,10 @@ class Handler:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name = name
         self.function = function
-        called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-        self.is_async = inspect.iscoroutinefunction(_unwrapped(called))
+        called = _called(function)
+        self.is_async = inspect.iscoroutinefunction(called)
         if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
-            raise TypeError(f"handler {name!r} is a generator; give a function that returns, or `async def` without yield")
+            raise TypeError(f"handler {name!r} is a generator; give a function that returns, without yield")
 
     @functools.cached_property
     def _parameters(self) -> tuple[str | None, pydantic.TypeAdapter[Any] | None, str | None]:
@@ -138,17 +138,15 @@ class HandlerApp:
             handler.check()
 
 
-def _unwrapped(function: Any) -> Any:
+def _called(function: Any) -> Any:
+    """Return the very function that a call comes to: within a partial, or an object's own."""
     while isinstance(function, functools.partial):
         function = function.func
-    return function
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _hints_of(function: Any) -> dict[str, Any]:
-    inner = _unwrapped(function)
-    if not inspect.isroutine(inner):
-        inner = type(inner).__call__
-    return get_type_hints(inner, include_extras=True)
+    return get_type_hints(_called(function), include_extras=True)
 
 
 def _plain(text: str) -> Any:

@@ -1,8 +1,11 @@
-"""Helpers for tests, ours and our users': time under your control."""
+"""Helpers for tests, ours and our users': time under your control, and handlers run without any broker."""
 
 from __future__ import annotations
 
 from tocsin.domain.instants import SECOND, Micros
+from tocsin.testing.handlers import run_handler
+
+__all__ = ["SettableClock", "run_handler"]
 
 
 class SettableClock:

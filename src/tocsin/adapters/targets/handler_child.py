@@ -1,13 +1,13 @@
 """A process that runs plain handlers, one call after another. Started by ``handler_children``, never by people.
 
-It ends when its orders end, and dies with its parent. What a handler prints goes where the worker's own output goes; its
-standard input is empty.
+It ends when its orders end, and dies with its parent. The standard input of handlers is empty.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import io
 import json
 import os
 import pickle
@@ -39,6 +39,8 @@ def main(tell: int, parent: int) -> None:
     sys.path[:] = path
     module, _, name = factory.partition(":")
     app = getattr(importlib.import_module(module), name)(argument)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what is printed before a kill is kept
     os.write(tell, READY)
     while True:
         try:
@@ -52,12 +54,19 @@ def main(tell: int, parent: int) -> None:
     os._exit(0)  # threads of a handler must not keep it alive
 
 
-def _called(app: Any, name: str, payload: str | None, head: Any, redelivered: bool) -> Any:
+def _called(app: Any, name: str, payload: str | None, head: Any, redelivered: bool, kept: bool) -> Any:
     from tocsin.handlers.calling import HandlerEnd, call, find
     from tocsin.handlers.context import context_of
 
     handler = find(app, name)
-    return handler if isinstance(handler, HandlerEnd) else call(handler, payload, context_of(head, redelivered))
+    if isinstance(handler, HandlerEnd):
+        return handler
+    return call(handler, payload, context_of(head, redelivered, _print if kept else None))
+
+
+def _print(data: bytes) -> None:
+    sys.stderr.flush()
+    os.write(2, data)
 
 
 def _told(end: Any) -> bytes:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,11 @@ from typing import Any, Final
 import structlog
 
 from tocsin.adapters.targets.handler_pipe import Pipe
-from tocsin.domain.executions import AttemptError, ReportKind, Started
+from tocsin.domain.executions import AttemptError, AttemptHead, ReportKind, Started
 from tocsin.domain.targets import HandlerTarget
 from tocsin.handlers.calling import CANCELLED, HandlerEnd, timed_out
 from tocsin.ports.clock import Clock
+from tocsin.ports.run_logs import LogPlace, RunLog, RunLogs
 from tocsin.ports.targets import Attempt, AttemptEnd, RunnerSpec
 
 log = structlog.get_logger()
@@ -63,14 +64,18 @@ class _Call:
 class _Child:
     """One process, with the pipe on which it tells ends."""
 
-    def __init__(self, spec: RunnerSpec) -> None:
+    def __init__(self, spec: RunnerSpec, captured: bool) -> None:
         self._buried = False
+        self.keep: Callable[[bytes], object] = _to_stderr
+        """Takes what is printed, where that is captured."""
         hear, tell = os.pipe()
-        self.pipe = Pipe(hear)
+        self.pipe = Pipe(hear, self._printed)
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", CHILD, str(tell), str(os.getpid()), HERE],
                 stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if captured else None,
+                stderr=subprocess.STDOUT if captured else None,
                 pass_fds=(tell,),
                 start_new_session=True,
             )
@@ -79,8 +84,13 @@ class _Child:
             raise
         finally:
             os.close(tell)
+        if self.process.stdout is not None:
+            self.pipe.listen_to(self.process.stdout.fileno())
         with suppress(BrokenPipeError):
             self.send((sys.path, *spec))
+
+    def _printed(self, data: bytes) -> None:
+        self.keep(data)
 
     def send(self, order: Any) -> None:
         assert self.process.stdin is not None
@@ -114,9 +124,10 @@ class _Child:
         self._buried = True
         code = self.process.wait()
         self.pipe.close()
-        with suppress(BrokenPipeError, OSError):
-            if self.process.stdin is not None:
-                self.process.stdin.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
         return f"exit status {code}" if code >= 0 else f"signal {-code}"
 
 
@@ -128,9 +139,13 @@ class HandlerChildren:
         clock: stamps start and end.
         children: how many there are.
         wait_s: how long an attempt waits for one of them before it is given back as not started.
+        logs: keeps what handlers print and log; None: it goes where the worker's own output goes.
     """
 
-    def __init__(self, spec: RunnerSpec, clock: Clock, children: int, wait_s: float) -> None:
+    def __init__(
+        self, spec: RunnerSpec, clock: Clock, children: int, wait_s: float, logs: RunLogs | None = None
+    ) -> None:
+        self._logs = logs
         self._spec = spec
         self._clock = clock
         self._wait_s = wait_s
@@ -140,7 +155,8 @@ class HandlerChildren:
         self._all: set[_Child] = set()
         self._closing = False
         self._ended: deque[AttemptEnd] = deque()
-        self._threads = [threading.Thread(target=self._serve, name="handler-child", daemon=True) for _ in range(children)]
+        make = threading.Thread
+        self._threads = [make(target=self._serve, name="handler-child", daemon=True) for _ in range(children)]
         for thread in self._threads:
             thread.start()
 
@@ -204,7 +220,7 @@ class HandlerChildren:
     def _made(self) -> _Child | None:
         """Return a child that is ready; None where it did not come to that."""
         try:
-            child = _Child(self._spec)
+            child = _Child(self._spec, self._logs is not None)
         except OSError as error:
             log.error("a process for handlers cannot be started", action="worker.handler_child", error=str(error))
             return None
@@ -244,9 +260,15 @@ class HandlerChildren:
         target = execution.target
         assert isinstance(target, HandlerTarget)
         line: bytes | None = None
+        kept = self._open_log(execution.head)
+        child.keep = kept.write if kept is not None else _to_stderr
         with suppress(BrokenPipeError):
-            child.send((target.name, target.payload, execution.head, call.attempt.redelivered))
+            child.send((target.name, target.payload, execution.head, call.attempt.redelivered, kept is not None))
             line = child.hear(time.monotonic() + target.timeout_s)
+        child.pipe.drain()
+        child.keep = _to_stderr
+        if kept is not None:
+            kept.end()
         end = None if line is None else _read_end(line)
         with self._changed:
             # Before it is waited for: whoever cancels must not kill a process that has got its number.
@@ -254,14 +276,20 @@ class HandlerChildren:
         if end is not None:
             self._end(call, started_at, end)
             return not call.cancelled
+        in_time = child.is_dead() or not child.pipe.is_open
+        status = self._gone(child)  # first: what is told to have ended does nothing more
         if call.cancelled:
             self._end(call, started_at, HandlerEnd(ReportKind.CANCELLED, CANCELLED))
-        elif child.pipe.is_open and not child.is_dead():
+        elif not in_time:
             self._end(call, started_at, timed_out(target.timeout_s))
         else:
-            message = f"the process that ran it died ({self._gone(child)})"
-            self._return(call.attempt, CHILD_DIED, message, Started.MAYBE)
+            self._return(call.attempt, CHILD_DIED, f"the process that ran it died ({status})", Started.MAYBE)
         return False
+
+    def _open_log(self, head: AttemptHead) -> RunLog | None:
+        if self._logs is None:
+            return None
+        return self._logs.open(LogPlace(head.execution_id, head.attempt, head.token))
 
     def _end(self, call: _Call, started_at: int, end: HandlerEnd) -> None:
         ref = call.attempt.ref
@@ -271,6 +299,13 @@ class HandlerChildren:
         now = self._clock.now()
         error = AttemptError(reason, message)
         self._ended.append(AttemptEnd(attempt.ref, ReportKind.RETURNED, now, now, error, started=started))
+
+
+def _to_stderr(data: bytes) -> None:
+    """Pass on what is printed outside calls, such as while the app is imported."""
+    with suppress(OSError, ValueError):
+        sys.stderr.buffer.write(data)
+        sys.stderr.buffer.flush()
 
 
 def _read_end(line: bytes) -> HandlerEnd | None:
