@@ -21,6 +21,8 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.policies import RetryPolicy
 from tocsin.domain.targets import MessageTarget, Target
 
+ASKED_FOR_PATIENCE: Final = "retry"
+"""The class of a handler's own wish for another attempt."""
 LOSS_DELAYS_S: Final = (0.0, 10.0, 60.0)
 """How long a dispatch waits after so many losses; the last one for all further ones."""
 RETURN_DELAY_S: Final = (10.0, 300.0)
@@ -67,7 +69,7 @@ def speaks_against_target(kind: ReportKind, error: AttemptError | None) -> bool 
         return None
     if error.status is not None:
         return 500 <= error.status <= 599
-    return error.error_class not in FINAL_CLASSES
+    return error.error_class not in FINAL_CLASSES and error.error_class != ASKED_FOR_PATIENCE
 
 
 def retry_delay(policy: RetryPolicy, execution_id: str, attempt: int, retry_after_s: float | None = None) -> Micros:
