@@ -50,10 +50,11 @@ class Bench:
 
     def pids(self) -> list[int]:
         until = time.monotonic() + PATIENCE_S
-        while not (self.folder / "pids").exists():
+        file = self.folder / "pids"
+        while not file.exists() or not (pids := file.read_text().split()):  # it may be there, and not yet written
             assert time.monotonic() < until, "the attempt never began"
             time.sleep(0.01)
-        return [int(pid) for pid in (self.folder / "pids").read_text().split()]
+        return [int(pid) for pid in pids]
 
 
 @pytest.fixture
