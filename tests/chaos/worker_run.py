@@ -66,6 +66,7 @@ def settings(running_max: int, grace_s: float) -> dict[str, str]:
     return {
         "TOCSIN_WORKER__LANES": '["default"]',
         "TOCSIN_WORKER__RUNNING_MAX": str(running_max),
+        "TOCSIN_WORKER__TENANT_RUNNING_MAX": str(running_max),
         "TOCSIN_WORKER__STOP_GRACE_S": str(grace_s),
     }
 

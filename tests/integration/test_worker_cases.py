@@ -109,42 +109,39 @@ def test_reb_1_what_a_killed_worker_had_begun_is_dispatched_again_with_the_next_
     assert len(world.target.calls) == 4
 
 
-@pytest.mark.parametrize("runs", [False, True])
-def test_reb_1_at_a_revoke_what_runs_stays_and_what_waits_goes(
-    cluster: Endpoints, unique: str, tmp_path: Path, runs: bool
-) -> None:
-    """Of ten, seven are done, and the eighth waits or runs; then the partition goes to another worker."""
+def test_reb_1_at_a_revoke_what_runs_stays_and_what_waits_goes(cluster: Endpoints, unique: str, tmp_path: Path) -> None:
+    """Of ten on either partition seven are done; the eighth runs on one and waits on the other; then both go."""
     lane, receiver = LaneWorld(cluster.kafka_bootstrap, unique), HttpReceiver()
-    workers = [WorkerProcess(lane, tmp_path, "first", running_max=1, stop_grace_s=60)]
+    first = WorkerProcess(lane, tmp_path, "first", running_max=1, stop_grace_s=60)
+    workers = [first]
     try:
-        workers[0].wait_ready()
-        lane.dispatch(receiver.url, [f"j{n}" for n in range(7)], partition=0)
-        wait_until(lambda: len(lane.reports()) == 7, "seven to be done")
-        # Its only place is taken by the eighth itself, or by another, on another partition.
-        lane.dispatch(f"{receiver.url}/gated", ["j7" if runs else "other"], partition=0 if runs else 1)
-        wait_until(lambda: len(receiver.calls) == 8, "its place to be taken")
-        rest = [f"j{n}" for n in range(8 if runs else 7, 10)]
-        lane.dispatch(receiver.url, rest, partition=0)
-        workers[0].process.terminate()
-        wait_until(lambda: '"worker.revoked"' in workers[0].log.read_text(), "the revoke")
-        offset, metadata = lane.committed()[0]
-        kept = [job for (partition, at), job in sorted(lane.at.items()) if partition == 0 and at >= offset]
-        assert (kept, metadata) == (rest, "")
-        assert lane.begun() == set()
+        first.wait_ready()
+        for partition in (0, 1):
+            lane.dispatch(receiver.url, [f"{partition}-{n}" for n in range(7)], partition=partition)
+        wait_until(lambda: len(lane.reports()) == 14, "seven of each to be done")
+        lane.dispatch(f"{receiver.url}/gated", ["0-7"], partition=0)
+        wait_until(lambda: len(receiver.calls) == 15, "the eighth of one to take the only place")
+        rest = {0: ["0-8", "0-9"], 1: ["1-7", "1-8", "1-9"]}
+        for partition, jobs in rest.items():
+            lane.dispatch(receiver.url, jobs, partition=partition)
+        first.process.terminate()
+        wait_until(lambda: '"worker.revoked"' in first.log.read_text(), "the revoke")
+        for partition, jobs in rest.items():
+            offset, metadata = lane.committed()[partition]
+            left = [job for (number, at), job in sorted(lane.at.items()) if number == partition and at >= offset]
+            assert (left, metadata) == (jobs, ""), "all before is settled, and nothing is begun"
 
         workers.append(WorkerProcess(lane, tmp_path, "second", running_max=10))
-        wait_until(lambda: len(receiver.calls) == 8 + len(rest), "the rest to run elsewhere")
-        assert workers[0].process.poll() is None
+        wait_until(lambda: len(receiver.calls) == 20, "the rest to run elsewhere")
+        assert first.process.poll() is None
         receiver.gate.set()
-        assert [worker.process.wait(60) for worker in workers[:1]] == [0]
+        assert first.process.wait(60) == 0
         assert workers[1].stop() == 0
         kinds = [(report.head.job_id, report.kind) for report in lane.reports()]
-        assert kinds.count(("j7" if runs else "other", "RUNNING")) == 1
-        assert sorted(job for job, kind in kinds if kind == "SUCCEEDED") == sorted(
-            {*(f"j{n}" for n in range(10)), *([] if runs else ["other"])}
-        )
-        called = [call.headers["Tocsin-Job-Id"] for call in receiver.calls]
-        assert len(called) == len(set(called)), "nothing ran twice"
+        assert [job for job, kind in kinds if kind == "RUNNING"] == ["0-7"], "it goes on under a lease"
+        everything = sorted(f"{partition}-{n}" for partition in (0, 1) for n in range(10))
+        assert sorted(job for job, kind in kinds if kind == "SUCCEEDED") == everything
+        assert sorted(call.headers["Tocsin-Job-Id"] for call in receiver.calls) == everything, "nothing ran twice"
     finally:
         receiver.gate.set()
         for worker in workers:
@@ -153,14 +150,12 @@ def test_reb_1_at_a_revoke_what_runs_stays_and_what_waits_goes(
         receiver.close()
 
 
-@pytest.mark.parametrize("protocol", ["consumer", "classic"])
 def test_reb_3_a_task_longer_than_the_longest_time_between_polls_completes_once(
-    cluster: Endpoints, unique: str, tmp_path: Path, protocol: str
+    cluster: Endpoints, unique: str, tmp_path: Path
 ) -> None:
     """A task of seven minutes, polls at most five apart, and two workers: here in seconds."""
     lane, receiver = LaneWorld(cluster.kafka_bootstrap, unique), HttpReceiver()
-    settings = {"group_protocol": protocol, "session_timeout_s": 5, "lease_after_s": 600}
-    workers = [WorkerProcess(lane, tmp_path, name, altered=POLLS_EVERY_5_S, **settings) for name in ("a", "b")]
+    workers = [WorkerProcess(lane, tmp_path, name, altered=POLLS_EVERY_5_S, lease_after_s=600) for name in ("a", "b")]
     try:
         for worker in workers:
             worker.wait_ready()
