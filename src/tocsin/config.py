@@ -123,6 +123,15 @@ class TriggerSettings(BaseModel):
     returned_per_s: int = Field(
         500, ge=1, description="dispatches of one tenant that workers gave back and that a shard sends out again"
     )
+    tenant_failure_rate: float = Field(
+        0.9, gt=0, le=1, description="of a tenant's attempts that ended in a shard: its retries pause there"
+    )
+    tenant_failures_min: int = Field(100, ge=1, description="so many of them must have failed within the window")
+    tenant_failure_window_s: float = Field(60.0, gt=0)
+    retries_pause_s: float = Field(600.0, gt=0, description="how long, unless somebody resumes them")
+    retries_resumed_per_s: int = Field(
+        20, ge=1, description="retries of one tenant that a shard sends out once their pause is over"
+    )
     reports_per_turn_max: int = Field(5_000, ge=1)
     executions_kept_days: float = Field(
         7.0, gt=1, description="at most the retention of the lanes' topics; a day before, what is queued goes out anew"

@@ -36,6 +36,7 @@ from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.horizon import HorizonLimits
 from tocsin.engine.parking import ParkingLimits
 from tocsin.engine.passed_buckets import PassedLimits
+from tocsin.engine.retry_pauses import RetryPauseLimits
 from tocsin.engine.shard_engine import EngineLimits
 from tocsin.ports.shard_log import ShardLog
 from tocsin.roles.pools import PoolBook
@@ -270,6 +271,13 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         fire_bytes_max=trigger.fire_bytes_per_turn_max,
         retry_bytes_max=trigger.retry_bytes_per_turn_max,
         returned_per_s=trigger.returned_per_s,
+        retry_pause=RetryPauseLimits(
+            trigger.tenant_failures_min,
+            trigger.tenant_failure_rate,
+            trigger.tenant_failure_window_s,
+            trigger.retries_pause_s,
+            trigger.retries_resumed_per_s,
+        ),
         reports_max=trigger.reports_per_turn_max,
         report_bytes_max=trigger.report_bytes_per_turn_max,
         commands_max=trigger.commands_per_turn_max,

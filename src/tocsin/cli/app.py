@@ -27,6 +27,7 @@ from tocsin.cli import (
     roles,
     runs,
     schema,
+    tenants,
     topics,
     tz,
 )
@@ -51,6 +52,7 @@ jobs.app.command("create")(job_definitions.create_job)
 jobs.app.command("update")(job_definitions.update_job)
 app.add_typer(runs.app, name="runs")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(tenants.app, name="tenants")
 app.add_typer(cron.app, name="cron")
 app.add_typer(tz.app, name="tz")
 app.command(epilog=EPILOG)(fleet.fleet)

@@ -20,6 +20,8 @@ class AlertKind(StrEnum):
     """tocsin paused a job by itself."""
     UNKNOWN = "unknown"
     """An execution ended, and nobody can tell whether it ran."""
+    RETRIES_PAUSED = "retries_paused"
+    """Nearly all attempts of a tenant fail in a shard: its retries wait there."""
     SKIPPED = "skipped"
     """Occurrences were due while nothing could fire, and are not run."""
     MOVED = "moved"

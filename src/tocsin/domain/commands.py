@@ -34,9 +34,11 @@ class CommandKind(StrEnum):
     """Concerns no job, but a whole shard: one is sent to each partition."""
     SET_ZONE_DATA = "set_zone_data"
     """Likewise."""
+    RESUME_RETRIES = "resume_retries"
+    """Likewise: what is held back of a tenant's retries in the shard is to go on."""
 
 
-SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_DATA})
+SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_DATA, CommandKind.RESUME_RETRIES})
 """Kinds that concern the shard to whose partition they are sent, and no job."""
 LATER_KINDS: Final = {
     "backfill": "running past occurrences",

@@ -20,6 +20,10 @@ REPORT_MOVES: Final = "report_moves"
 """The kind of a work item that says what that has come to."""
 
 
+RETRIES_PAUSE: Final = "retries_pause"
+"""The kind of a work item that holds a tenant's retries back."""
+
+
 class Phase(StrEnum):
     """Where an execution that has not ended stands with its owner."""
 

@@ -40,6 +40,18 @@ def shard_of(job_id: str, shards: int) -> int:
     return (murmur2(shard_key(job_id).encode()) & 0x7FFFFFFF) % shards
 
 
+@lru_cache(maxsize=4)
+def routes(shards: int) -> tuple[str, ...]:
+    """Return for each shard a key that leads to it, for what concerns shards and no job."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < shards:
+        key = f"shard-{number}"
+        found.setdefault(shard_of(key, shards), key)
+        number += 1
+    return tuple(found[shard] for shard in range(shards))
+
+
 @lru_cache(maxsize=65_536)
 def tenant_partitions(tenant_id: str, partitions: int, spread: int) -> tuple[int, ...]:
     """Return the ``spread`` of a lane's ``partitions`` that serve a tenant (shuffle sharding).

@@ -34,6 +34,7 @@ from tocsin.engine.outbox import Outbox
 from tocsin.engine.own_commands import OwnCommands, OwnNote, is_for_owners
 from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.redrives import Redrives
+from tocsin.engine.retry_pauses import RetryPauses
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -75,6 +76,7 @@ class CommandDesk:
         outbox: Outbox,
         commands: JobCommands,
         redrives: Redrives,
+        retry_pauses: RetryPauses,
         held: HeldEntries,
         own: OwnCommands,
         codec: RecordCodec,
@@ -87,6 +89,7 @@ class CommandDesk:
         self._outbox = outbox
         self._commands = commands
         self._redrives = redrives
+        self._retry_pauses = retry_pauses
         self._codec = codec
         self._outcome_partitions = outcome_partitions
         self._own = own
@@ -256,6 +259,9 @@ class CommandDesk:
             return Answer(True, OutcomeDetail.BEGUN) if begun else self._commands.rebuild_index(step, order)
         if kind is CommandKind.SET_ZONE_DATA:
             return self._agree_on_zone_data(step, order)
+        if kind is CommandKind.RESUME_RETRIES:
+            resumed = self._retry_pauses.resume(step, order.tenant_id)
+            return Answer(True, OutcomeDetail.RESUMED if resumed else OutcomeDetail.UNCHANGED)
         job = self._job(order)
         if kind is CommandKind.CREATE:
             return self._commands.create(step, order, job)

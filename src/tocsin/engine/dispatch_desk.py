@@ -27,6 +27,7 @@ from tocsin.domain.targets import Target, lane_of, pool_of
 from tocsin.engine import dead_letters
 from tocsin.engine.actives import Actives
 from tocsin.engine.effects import Step
+from tocsin.engine.retry_pauses import RetryPauses
 from tocsin.engine.suspects import EXECUTION, Suspect
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import EVENTS, JOBS, NewRecord, executions
@@ -69,11 +70,12 @@ class Lanes:
 class DispatchDesk:
     """The dispatches of one shard."""
 
-    def __init__(self, shard: int, actives: Actives, codec: RecordCodec, lanes: Lanes) -> None:
+    def __init__(self, shard: int, actives: Actives, codec: RecordCodec, lanes: Lanes, pauses: RetryPauses) -> None:
         self._shard = shard
         self._actives = actives
         self._codec = codec
         self._lanes = lanes
+        self._pauses = pauses
         self._topics = {lane: executions(lane) for lane in lanes.partitions}
 
     def admits(self, execution_id: str, overlap: Overlap) -> bool:
@@ -257,6 +259,9 @@ class DispatchDesk:
         value = self._codec.restamp(waiting.execution, stamp)
         decoded = self._codec.decode_execution(value)
         head = decoded.head
+        is_retry = head.attempt - decoded.attempts_before > 1
+        if is_retry and self._pauses.hold(head.tenant_id, execution_id):
+            return
         lane = lane_of(decoded.target)
         if self._lanes.lacks(lane):
             self.change(step, execution_id, waiting._replace(wake_at=step.now + LANE_MISSING_PAUSE))

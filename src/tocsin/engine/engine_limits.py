@@ -8,6 +8,7 @@ from tocsin.engine.catch_up import CatchUpLimits
 from tocsin.engine.horizon import HorizonLimits
 from tocsin.engine.parking import ParkingLimits
 from tocsin.engine.passed_buckets import PassedLimits
+from tocsin.engine.retry_pauses import RetryPauseLimits
 from tocsin.engine.ring import DELTA_RING
 
 
@@ -27,6 +28,7 @@ class EngineLimits:
         catch_up: how fast missed occurrences are run.
         delta_bytes_max: size of a part of a delta, and of a chunk of a snapshot.
         returned_per_s: dispatches of one tenant that workers gave back, and that go out again in one second.
+        retry_pause: when the retries of a tenant pause.
         outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
         outlived_look_s: how often that is looked for; much shorter than the day that is left then.
         alerts_max: of one turn that are told one by one; the rest is summed up.
@@ -53,6 +55,7 @@ class EngineLimits:
     catch_up: CatchUpLimits = field(default_factory=CatchUpLimits)
     delta_bytes_max: int = 512_000
     returned_per_s: int = 500
+    retry_pause: RetryPauseLimits = field(default_factory=RetryPauseLimits)
     outlived_after_s: float = 6 * 86_400.0
     outlived_look_s: float = 600.0
     alerts_max: int = 20

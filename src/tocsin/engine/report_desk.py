@@ -34,6 +34,7 @@ from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.endings import Endings
 from tocsin.engine.losses import Losses
+from tocsin.engine.retry_pauses import RETRIES_PAUSED, RetryPauses
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -97,9 +98,11 @@ class ReportDesk:
         endings: Endings,
         losses: Losses,
         codec: RecordCodec,
+        retry_pauses: RetryPauses,
         culprits: Mapping[SuspectId, Severity] = MappingProxyType({}),
     ) -> None:
         self._state = state
+        self._retry_pauses = retry_pauses
         self._actives = actives
         self._dispatches = dispatches
         self._endings = endings
@@ -233,11 +236,13 @@ class ReportDesk:
         execution_id, head = report.head.execution_id, report.head
         step.tally.redelivered += report.redelivered
         if kind is ReportKind.SUCCEEDED:
+            self._retry_pauses.note(step, head.tenant_id, failed=False)
             self._endings.end(step, execution_id)
             self._endings.event(step, report, active, ExecutionState.SUCCEEDED, kind)
             return
         execution = self._codec.decode_execution(active.execution)
         policy, made = execution.retry, head.attempt - execution.attempts_before
+        self._retry_pauses.note(step, head.tenant_id, failed=is_retryable(kind, report.error, policy))
         final = _why_final(execution, kind, report.error, made)
         if policy is not None and final is None:
             retry_after_s = report.error.retry_after_s if report.error else None
@@ -245,7 +250,11 @@ class ReportDesk:
             waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1)
             waiting = waiting._replace(reaps=active.reaps)
             self._dispatches.change(step, execution_id, waiting)
-            self._endings.event(step, report, active, ExecutionState.RETRY_SCHEDULED, kind, retry_at=retry_at)
+            paused_until = self._retry_pauses.until(head.tenant_id, step.now)
+            self._endings.event(
+                step, report, active, ExecutionState.RETRY_SCHEDULED, kind,
+                reason=None if paused_until is None else RETRIES_PAUSED, retry_at=max(retry_at, paused_until or 0),
+            )  # fmt: skip
             return
         self._endings.end(step, execution_id)
         self._endings.event(step, report, active, ExecutionState.DEAD, kind, reason=final)

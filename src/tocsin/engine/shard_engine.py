@@ -36,6 +36,7 @@ from tocsin.engine.pauses import Pauses
 from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.redrives import Redrives
 from tocsin.engine.report_desk import ReportDesk
+from tocsin.engine.retry_pauses import RetryPauses
 from tocsin.engine.returns import Returns
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
@@ -83,8 +84,9 @@ class ShardEngine:
         self._passed = PassedBuckets(state, limits.passed)
         self._mark = IndexMark(state)
         self._actives = Actives(state)
-        self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes)
         self._work = Work(state, codec, culprits)
+        retry_pauses = RetryPauses(state, self._actives, self._work, limits.retry_pause)
+        self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes, retry_pauses)
         self._held = HeldEntries(state)
         self._zones = ZoneRules(state)
         self._filing = Filing(state, self._zones, self._outbox, self._held, self._work, codec)
@@ -103,6 +105,7 @@ class ShardEngine:
             self._outbox,
             job_commands,
             Redrives(state.shard, self._filing, self._dispatches, self._work, codec),
+            retry_pauses,
             self._held,
             own,
             codec,
@@ -115,7 +118,9 @@ class ShardEngine:
         losses = Losses(
             self._actives, self._dispatches, endings, codec, Returns(limits.returned_per_s), limits.max_reaps
         )
-        self._reports = ReportDesk(state, self._actives, self._dispatches, endings, losses, codec, culprits)
+        self._reports = ReportDesk(
+            state, self._actives, self._dispatches, endings, losses, codec, retry_pauses, culprits
+        )
         self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
         self._firing = FiringDesk(
             state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,

@@ -115,6 +115,13 @@ class Work:
         step.turn = True
         return item
 
+    def change(self, step: Step, item: WorkItem) -> None:
+        """Replace an item that there is; it goes on in this very step. Nothing in the step may be taken back after."""
+        self._state.work[item.id] = item
+        step.work.append(item)
+        step.turn = True
+        self._set_timer(item.id, AT_ONCE)
+
     def wake(self, word: str) -> None:
         """Let the items that wait for a word go on."""
         for item_id in self._waiting.pop(word, ()):

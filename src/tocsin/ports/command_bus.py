@@ -59,6 +59,14 @@ class CommandBus(Protocol):
         """
         ...
 
+    def routes(self) -> Sequence[str]:
+        """Return for each shard what to give ``send`` for a job, for a command that concerns the whole shard.
+
+        Raises:
+            Unavailable: how many shards there are is not known yet.
+        """
+        ...
+
     def report(self, job_id: str, report: bytes) -> Awaitable[Delivery]:
         """Hand a target's report in; it goes to the job's shard.
 

@@ -124,6 +124,13 @@ STORIES: Final = (
         at(BEGIN, lambda m: m.alerted("suspended", 1)),
         always(lambda m: m.alerted("skipped", 10)),
     ),
+    Story(
+        "TocsinRetriesPaused",
+        {},
+        at(BEGIN, lambda m: m.alerted("retries_paused", 1)),
+        always(lambda m: m.alerted("suspended", 0)),
+    ),
+    Story("TocsinTargetsFail", {}, at(BEGIN, lambda m: m.breakers(1)), always(lambda m: m.breakers(0)), within_min=12),
     Story("TocsinMissing", {}, at(BEGIN, lambda m: m.missing(1)), always(lambda m: m.missing(0))),
     Story(
         "TocsinReconcilerBehind",

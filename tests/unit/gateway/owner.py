@@ -27,6 +27,7 @@ class Owner:
         running: ids of jobs with an active execution.
         jobs: those that stand.
         redriven: redrives that it accepted.
+        paused_retries: tenants and shards' keys where retries are paused.
     """
 
     def __init__(self, now: Callable[[], Micros]) -> None:
@@ -36,6 +37,7 @@ class Owner:
         self.running: set[str] = set()
         self.jobs: dict[str, Job] = {}
         self.redriven: list[Command] = []
+        self.paused_retries: set[tuple[str, str]] = set()
 
     def outcome_of(self, command: Command) -> CommandOutcome:
         """Decide a command."""
@@ -47,6 +49,11 @@ class Owner:
         )
         if command.kind == "create":
             return self._create(command, blank, version)
+        if command.kind == "resume_retries":
+            place = (command.tenant_id, command.job_id)
+            detail = OutcomeDetail.RESUMED if place in self.paused_retries else OutcomeDetail.UNCHANGED
+            self.paused_retries.discard(place)
+            return replace(blank, accepted=True, detail=detail)
         job = self.jobs.get(command.job_id)
         if job is None or job.tenant_id != command.tenant_id:
             return replace(blank, detail=OutcomeDetail.NOT_FOUND)

@@ -67,6 +67,7 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("GET", "/v1/dead-letters"),
         ("GET", "/v1/dead-letters/{letter_id}"),
         ("POST", "/v1/dead-letters:redrive"),
+        ("POST", "/v1/tenants/{tenant_id}:resume-retries"),
         ("GET", "/v1/commands/{command_id}"),
         ("GET", "/v1/schedules:preview"),
         ("GET", "/healthz"),

@@ -20,7 +20,7 @@ from tocsin.adapters.kafka.clients import base_config, unavailable
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.outcome_tail import OutcomeTail
 from tocsin.domain.errors import Fault, InvalidInput, Unavailable
-from tocsin.domain.sharding import shard_key, shard_of
+from tocsin.domain.sharding import routes, shard_key, shard_of
 from tocsin.ports.command_bus import Delivery, Learn
 
 log = structlog.get_logger()
@@ -105,6 +105,11 @@ class KafkaCommandBus:
 
     def send(self, command_id: str, job_id: str, command: bytes) -> asyncio.Future[Delivery]:
         return self._produce(self._names.commands, shard_key(job_id), job_id, command)
+
+    def routes(self) -> Sequence[str]:
+        if not self._shards:
+            raise Unavailable("kafka", self._problem or "the gateway is starting")
+        return routes(self._shards)
 
     def report(self, job_id: str, report: bytes) -> asyncio.Future[Delivery]:
         return self._produce(self._names.reports, job_id, job_id, report)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tocsin.domain.errors import Unavailable
+from tocsin.domain.sharding import routes
 from tocsin.ports.command_bus import Delivery, Learn, OutcomeSeen
 
 Owner = Callable[[bytes], bytes | None]
@@ -33,6 +34,7 @@ class MemoryCommandBus:
         self.problems: list[str] = []
         self.reports: list[tuple[str, bytes]] = []
         self.closed = False
+        self.shards = 3
         self._log: list[OutcomeSeen] = []
         self._learn: Learn | None = None
 
@@ -69,6 +71,11 @@ class MemoryCommandBus:
         if outcome is not None:
             asyncio.get_running_loop().call_soon(self.publish, command_id, outcome)
         return delivery
+
+    def routes(self) -> Sequence[str]:
+        if missing := self.missing():
+            raise Unavailable("kafka", missing[0])
+        return routes(self.shards)
 
     def publish(self, command_id: str, outcome: bytes) -> None:
         """Write an outcome as an owner does; call on the event loop."""

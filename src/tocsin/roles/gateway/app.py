@@ -32,6 +32,7 @@ from tocsin.roles.gateway import (
     retries,
     runs,
     schedules,
+    tenants,
 )
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.edge import Edge
@@ -118,6 +119,7 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         callback_routes.router,
         letters.router,
         redrives.router,
+        tenants.router,
         commands.router,
         schedules.router,
         health.router,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from tocsin.domain.letters import KINDS
-from tocsin.roles.gateway import callback_models, letter_models, log_models, models
+from tocsin.roles.gateway import callback_models, letter_models, log_models, models, tenant_models
 from tocsin.roles.gateway.requests import LIMIT_DEFAULT, LIMIT_MAX, PAGE_TOKEN_CHARS_MAX, TENANT_HEADER
 
 _TENANT: Final = {
@@ -246,6 +246,12 @@ REDRIVE_LETTERS: Final = _operation(
     (404, 408, 413, 415, 422, 503),
     (_TENANT,),
     letter_models.RedriveRequest,
+)
+RESUME_RETRIES: Final = _operation(
+    "resume_retries",
+    "tenants",
+    {200: (tenant_models.ResumedRetriesModel, "What came of it; shards that have not answered yet will.")},
+    (404, 408, 413, 415, 422, 503),
 )
 GET_COMMAND: Final = _operation(
     "get_command", "commands", {200: (models.CommandModel, "What became of it.")}, (404, 422), (_TENANT,)
