@@ -1,4 +1,4 @@
-"""A small SVG of cumulative curves, drawn without any library."""
+"""Small SVGs of cumulative curves and of bars, drawn without any library."""
 
 from __future__ import annotations
 
@@ -42,6 +42,26 @@ def write_cumulative(path: Path, title: str, x_label: str, curves: Mapping[str, 
         parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{escape(name)}</text>')
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*parts, "</svg>"]) + "\n", "utf-8")
+
+
+def write_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
+    """Draw a bar for each name, with its value at the end."""
+    longest = max(bars.values(), default=1.0) or 1.0
+    height = TOP + 30 * len(bars) + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif"'
+        ' font-size="11" fill="#333">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+        f'<text x="16" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
+    ]
+    for number, (name, value) in enumerate(bars.items()):
+        y, width = TOP + 30 * number, value / longest * (WIDTH - 240)
+        colour = COLOURS[number // 2 % len(COLOURS)]
+        parts.append(f'<text x="16" y="{y + 14}">{escape(name)}</text>')
+        parts.append(f'<rect x="120" y="{y}" width="{width:.1f}" height="20" fill="{colour}"/>')
+        parts.append(f'<text x="{126 + width:.1f}" y="{y + 14}">{value:,.0f}</text>')
+    parts.append("</svg>")
+    path.write_text("\n".join(parts) + "\n", "utf-8")
 
 
 def _points(values: Sequence[float], x_max: float) -> str:

@@ -24,7 +24,7 @@ def sink(request: pytest.FixtureRequest, unique: str) -> ReportSink:
     if request.param == "memory":
         return MemoryReportSink()
     bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
-    return KafkaReportSink(producer_config(bootstrap, "contract"), make_topic(bootstrap, unique), SHARDS)
+    return KafkaReportSink(producer_config(bootstrap, "contract"), make_topic(bootstrap, unique))
 
 
 def make_topic(bootstrap: str, name: str) -> str:
@@ -54,7 +54,7 @@ def test_every_report_is_acknowledged_once_by_its_ref(sink: ReportSink) -> None:
 @pytest.mark.real
 def test_reports_go_to_the_shards_that_own_their_jobs(cluster: Endpoints, unique: str) -> None:
     topic = make_topic(cluster.kafka_bootstrap, unique)
-    sink = KafkaReportSink(producer_config(cluster.kafka_bootstrap, "contract"), topic, SHARDS)
+    sink = KafkaReportSink(producer_config(cluster.kafka_bootstrap, "contract"), topic)
     jobs = [f"acme@job{n}" for n in range(50)] + ["grp~one", "grp~two"]
     for job in jobs:
         sink.send(job, job, job.encode())

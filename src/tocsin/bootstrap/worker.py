@@ -76,7 +76,7 @@ def _run(process: Process, settings: Settings, app: HandlerApp | None) -> int:
 def _loop(process: Process, settings: Settings, names: TopicNames, app: HandlerApp | None) -> WorkerLoop:
     kafka, worker = settings.kafka, settings.worker
     servers, client_id = kafka.bootstrap_servers, process.process_id
-    shards = count_partitions(servers, names.reports, START_WAIT_S, kafka.extra)
+    count_partitions(servers, names.reports, START_WAIT_S, kafka.extra)
     lanes: dict[str, DispatchLog] = {}
     for lane in worker.all_lanes:
         if lane == MESSAGE_LANE:
@@ -94,7 +94,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames, app: HandlerA
         )
         dispatch_log = KafkaDispatchLog(topic, config)
         lanes[lane] = faults.with_fault(faults.AFTER_MARK, dispatch_log, faults.FaultyDispatchLog)
-    reports = KafkaReportSink(producer_config(servers, client_id, kafka.extra), names.reports, shards)
+    reports = KafkaReportSink(producer_config(servers, client_id, kafka.extra), names.reports)
     return WorkerLoop(
         process.process_id,
         lanes,

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tocsin.adapters.avro import AvroCodec
-from tocsin.adapters.avro.executions import zigzag_varint
 from tocsin.adapters.avro.schemas import HEADER_BYTES, record_type
+from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.definitions import parse, to_mapping

@@ -13,8 +13,10 @@ from typing import Any
 
 import fastavro
 
+from tocsin.adapters.avro.plain_ends import encode_plain_end
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
 from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
+from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
@@ -22,17 +24,6 @@ from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
 _STAMPED_FIELDS = 3
-
-
-def zigzag_varint(number: int) -> bytes:
-    """Return a non-negative integer as Avro writes an int or long."""
-    n = number << 1
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
 
 
 def _end_of_stamp(execution: bytes) -> int:
@@ -54,6 +45,19 @@ def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
     except Exception as error:
         raise Undecodable(f"has a damaged head: {type(error).__name__}: {error}") from error
     return AttemptHead(*head.values()), value[HEADER_BYTES : buffer.tell()]
+
+
+def _tail_of(value: bytes, at: int) -> dict[str, Any]:
+    """Decode what follows the head of an execution in the present schema: the head need not be read twice."""
+    buffer = BytesIO(value)
+    buffer.seek(at)
+    try:
+        record = fastavro.schemaless_reader(buffer, record_tail("Execution"), None)
+    except Exception as error:
+        raise Undecodable(f"is a damaged Execution: {type(error).__name__}: {error}") from error
+    if not isinstance(record, dict) or buffer.read(1):
+        raise Undecodable("has bytes after the end of the Execution")
+    return record
 
 
 def _encode_after_head(name: str, head_bytes: bytes, tail: dict[str, Any]) -> bytes:
@@ -111,9 +115,15 @@ class AvroExecutionCodec:
         return execution[:HEADER_BYTES] + stamp + execution[_end_of_stamp(execution) :]
 
     def decode_execution(self, value: bytes | None) -> Execution:
-        record = record_type("Execution").decode(value)
-        assert value is not None
-        head = AttemptHead(**record["head"])
+        kind = record_type("Execution")
+        if kind.check_prefix(value) is kind.schema:
+            assert value is not None
+            head, head_bytes = _split_head(value)
+            record = _tail_of(value, HEADER_BYTES + len(head_bytes))
+        else:
+            record = kind.decode(value)
+            assert value is not None
+            head, head_bytes = AttemptHead(**record["head"]), _split_head(value)[1]
         retry = record["retry"]
         policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
         target = target_from_avro(record["target"])
@@ -121,7 +131,7 @@ class AvroExecutionCodec:
         # What a newer version may say beside these is taken for the promise that is harder to keep.
         least = record["delivery"] in (None, DeliveryPolicy.AT_LEAST_ONCE)
         delivery = DeliveryPolicy.AT_LEAST_ONCE if least else DeliveryPolicy.AT_MOST_ONCE
-        return Execution(head, _split_head(value)[1], target, policy, before, redrives, delivery)
+        return Execution(head, head_bytes, target, policy, before, redrives, delivery)
 
     def decode_head(self, value: bytes | None) -> AttemptHead:
         record_type("Execution").check_prefix(value)
@@ -136,6 +146,8 @@ class AvroExecutionCodec:
         return execution.startswith(head_bytes, HEADER_BYTES)
 
     def encode_report(self, report: AttemptReport) -> bytes:
+        if (plain := encode_plain_end(report)) is not None:
+            return plain
         return _encode_after_head(
             "AttemptReport",
             report.head_bytes,

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tocsin.adapters.kafka.clients import base_config, unavailable
 from tocsin.domain.errors import Refused, Unavailable
-from tocsin.domain.sharding import shard_of
+from tocsin.domain.sharding import shard_key
 
 log = structlog.get_logger()
 
@@ -25,13 +25,12 @@ class KafkaReportSink:
     Args:
         config: from ``producer_config``.
         topic: of reports.
-        shards: its number of partitions.
     """
 
-    def __init__(self, config: dict[str, Any], topic: str, shards: int) -> None:
-        self._producer = Producer(config)
+    def __init__(self, config: dict[str, Any], topic: str) -> None:
+        # With the shard's key this is ``sharding.shard_of``, where it costs next to nothing.
+        self._producer = Producer({**config, "partitioner": "murmur2_random"})
         self._topic = topic
-        self._shards = shards
         self._acknowledged: list[Any] = []
         self._again: deque[tuple[float, Any, str, bytes]] = deque()
         """Reports that could not be delivered, and when each is sent again."""
@@ -45,9 +44,7 @@ class KafkaReportSink:
                 self._on_failure(error, ref, job_id, report)
 
         try:
-            self._producer.produce(
-                self._topic, report, job_id.encode(), shard_of(job_id, self._shards), on_delivery=delivered
-            )
+            self._producer.produce(self._topic, report, shard_key(job_id).encode(), on_delivery=delivered)
         except BufferError:
             self._later(ref, job_id, report)
         except KafkaException as exception:

@@ -35,7 +35,7 @@ class Breakers:
     Args:
         limits: of each breaker.
         meter: counts those that are not closed.
-        kept_max: breakers that are kept; beyond, the one that was used least lately is forgotten, open or not.
+        kept_max: breakers that are kept; beyond, the one that failed least lately is forgotten, open or not.
     """
 
     def __init__(self, limits: BreakerLimits, meter: WorkerMeter, kept_max: int) -> None:
@@ -43,7 +43,7 @@ class Breakers:
         self._meter = meter
         self._kept_max = kept_max
         self._breakers: dict[Key, CircuitBreaker] = {}
-        """In the order of their last use."""
+        """In the order in which they were made or last failed."""
         self._disturbed: set[Key] = set()
         """Those that are not closed."""
 
@@ -68,16 +68,20 @@ class Breakers:
     ) -> None:
         """Note how an attempt that was started has ended."""
         key = key_of(execution)
-        breaker = self._breakers.pop(key, None)
+        breaker = self._breakers.get(key)
         failed = speaks_against_target(kind, error)
         if breaker is None:
             if failed is None:
                 return
-            breaker = CircuitBreaker(self._limits)
-        self._breakers[key] = breaker
+            breaker = self._breakers[key] = CircuitBreaker(self._limits)
+            self._forget_oldest()
+        elif failed:
+            self._breakers[key] = self._breakers.pop(key)
         before = breaker.state
         breaker.ended(ref, failed, now_s)
         self._tell(key, before, breaker)
+
+    def _forget_oldest(self) -> None:
         if len(self._breakers) > self._kept_max:
             oldest = next(iter(self._breakers))
             del self._breakers[oldest]
