@@ -234,13 +234,24 @@ def http_server() -> Iterator[str]:
 
 
 def alternate(rounds: int, n: int, bare: Callable[[], float], worker: Callable[[], float]) -> dict[str, Any]:
-    """Measure pairs, the one that comes first changing, after one that does not count."""
+    """Measure pairs, the one that comes first changing, after one that does not count.
+
+    Processor time is that of this process with all its threads; it tells more than time where the machine is shared.
+    """
     pairs: list[tuple[float, float]] = []
+    cpu: list[tuple[float, float]] = []
     for number in range(rounds + 1):
         first, second = (bare, worker) if number % 2 else (worker, bare)
-        took = {first: first(), second: second()}
-        console.print(f"bare {n / took[bare]:,.0f}/s, worker {n / took[worker]:,.0f}/s")
+        took: dict[Callable[[], float], float] = {}
+        used: dict[Callable[[], float], float] = {}
+        for measured in (first, second):
+            before = time.process_time()
+            took[measured] = measured()
+            used[measured] = (time.process_time() - before) / n * 1e6
+        for name, one in (("bare", bare), ("worker", worker)):
+            console.print(f"{name}: {n / took[one]:,.0f}/s, {used[one]:.1f} µs of the processor each")
         pairs.append((took[bare], took[worker]))
+        cpu.append((used[bare], used[worker]))
     counted = pairs[1:]
     return {
         "n": n,
@@ -248,6 +259,8 @@ def alternate(rounds: int, n: int, bare: Callable[[], float], worker: Callable[[
         "bare_per_s": round(n / statistics.median(bare_s for bare_s, _ in counted)),
         "ratio_to_bare": round(statistics.median(bare_s / worker_s for bare_s, worker_s in counted), 3),
         "ratios": [round(bare_s / worker_s, 3) for bare_s, worker_s in counted],
+        "cpu_us_worker": round(statistics.median(worker_us for _, worker_us in cpu[1:]), 1),
+        "cpu_us_bare": round(statistics.median(bare_us for bare_us, _ in cpu[1:]), 1),
     }
 
 

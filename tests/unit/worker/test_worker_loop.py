@@ -218,7 +218,9 @@ def test_a_full_queue_pauses_and_half_of_it_resumes() -> None:
     world = World()
     world.dispatch(*(f"j{i:02}" for i in range(60)))
     worker = world.worker()
-    worker.steps(2)
+    worker.steps(3)
+    world.clock.seconds += 0.3
+    worker.steps()
     assert worker.log.paused == {0}
     for _ in range(3):
         worker.runner.finish_all()
@@ -230,6 +232,19 @@ def test_a_full_queue_pauses_and_half_of_it_resumes() -> None:
         worker.steps()
     assert worker.started == [f"j{i:02}" for i in range(60)]
     assert worker.log.paused == set()
+
+
+def test_a_full_queue_that_soon_empties_pauses_nothing() -> None:
+    """To stop discards what the client has fetched."""
+    world = World(running_max=10)
+    world.dispatch(*(f"j{i:03}" for i in range(200)))
+    worker = world.worker()
+    for _ in range(200):
+        worker.steps()
+        assert worker.log.paused == set()
+        worker.runner.finish_all()
+        world.clock.seconds += 0.02
+    assert len(worker.started) == 200
 
 
 def test_a_queue_full_of_bytes_pauses_too() -> None:

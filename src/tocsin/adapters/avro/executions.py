@@ -8,6 +8,7 @@ becomes an event's head without being decoded.
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -24,6 +25,9 @@ from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
 _STAMPED_FIELDS = 3
+TAILS_KEPT = 2_048
+TAIL_KEPT_BYTES = 2_048
+"""Of how many executions, and up to which size, what their definition says is kept decoded."""
 
 
 def _end_of_stamp(execution: bytes) -> int:
@@ -47,17 +51,36 @@ def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
     return AttemptHead(*head.values()), value[HEADER_BYTES : buffer.tell()]
 
 
-def _tail_of(value: bytes, at: int) -> dict[str, Any]:
-    """Decode what follows the head of an execution in the present schema: the head need not be read twice."""
-    buffer = BytesIO(value)
-    buffer.seek(at)
+_Meant = tuple[Target, RetryPolicy | None, int, int, DeliveryPolicy]
+"""The fields of ``Execution`` after its head."""
+
+
+def _meant(record: dict[str, Any]) -> _Meant:
+    """Return what the fields of an execution after its head mean."""
+    retry = record["retry"]
+    policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
+    target = target_from_avro(record["target"])
+    before, redrives = record["attempts_before"], record["redrives"]
+    # What a newer version may say beside these is taken for the promise that is harder to keep.
+    least = record["delivery"] in (None, DeliveryPolicy.AT_LEAST_ONCE)
+    delivery = DeliveryPolicy.AT_LEAST_ONCE if least else DeliveryPolicy.AT_MOST_ONCE
+    return target, policy, before, redrives, delivery
+
+
+def _tail(tail: bytes) -> _Meant:
+    """Decode what follows the head of an execution in the present schema."""
+    buffer = BytesIO(tail)
     try:
         record = fastavro.schemaless_reader(buffer, record_tail("Execution"), None)
     except Exception as error:
         raise Undecodable(f"is a damaged Execution: {type(error).__name__}: {error}") from error
     if not isinstance(record, dict) or buffer.read(1):
         raise Undecodable("has bytes after the end of the Execution")
-    return record
+    return _meant(record)
+
+
+_known_tail = lru_cache(TAILS_KEPT)(_tail)
+"""Executions of one definition are the same but for their heads; nobody changes what is returned."""
 
 
 def _encode_after_head(name: str, head_bytes: bytes, tail: dict[str, Any]) -> bytes:
@@ -119,19 +142,11 @@ class AvroExecutionCodec:
         if kind.check_prefix(value) is kind.schema:
             assert value is not None
             head, head_bytes = _split_head(value)
-            record = _tail_of(value, HEADER_BYTES + len(head_bytes))
-        else:
-            record = kind.decode(value)
-            assert value is not None
-            head, head_bytes = AttemptHead(**record["head"]), _split_head(value)[1]
-        retry = record["retry"]
-        policy = None if retry is None else RetryPolicy(**{k: v for k, v in retry.items() if v is not None})
-        target = target_from_avro(record["target"])
-        before, redrives = record["attempts_before"], record["redrives"]
-        # What a newer version may say beside these is taken for the promise that is harder to keep.
-        least = record["delivery"] in (None, DeliveryPolicy.AT_LEAST_ONCE)
-        delivery = DeliveryPolicy.AT_LEAST_ONCE if least else DeliveryPolicy.AT_MOST_ONCE
-        return Execution(head, head_bytes, target, policy, before, redrives, delivery)
+            tail = value[HEADER_BYTES + len(head_bytes) :]
+            return Execution(head, head_bytes, *(_known_tail(tail) if len(tail) <= TAIL_KEPT_BYTES else _tail(tail)))
+        record = kind.decode(value)
+        assert value is not None
+        return Execution(AttemptHead(**record["head"]), _split_head(value)[1], *_meant(record))
 
     def decode_head(self, value: bytes | None) -> AttemptHead:
         record_type("Execution").check_prefix(value)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 def zigzag_varint(number: int) -> bytes:
-    """Return a non-negative integer as Avro writes an int or long."""
+    """Return a non-negative integer as Avro writes an int or long.
+
+    Of times, most of it is the same for a second; that part is kept.
+    """
     n = number << 1
+    if n < 0x200000:
+        return _varint(n)
+    return bytes((n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14 & 0x7F | 0x80)) + _varint_kept(n >> 21)
+
+
+def _varint(n: int) -> bytes:
     out = bytearray()
     while n > 0x7F:
         out.append(n & 0x7F | 0x80)
         n >>= 7
     out.append(n)
     return bytes(out)
+
+
+_varint_kept = lru_cache(1_024)(_varint)

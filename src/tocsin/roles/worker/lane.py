@@ -80,7 +80,7 @@ class Lane:
 
     def receive(self, wait_s: float) -> int:
         """Poll once; return how many records came."""
-        deliveries = self.records.poll(self._ahead.room, wait_s)
+        deliveries = self.records.poll(self._ahead.room(self._monotonic_s()), wait_s)
         for number, offset, key, value in deliveries:
             partition = self.partitions.get(number)
             if partition is None or self._stopped:
@@ -109,7 +109,7 @@ class Lane:
     def _regulate(self) -> None:
         """Fetch only what there is room for."""
         self._ahead.behind_share = self._waiting.behind_share
-        self._full = full = self._ahead.is_full()
+        self._full = full = self._ahead.is_full(self._monotonic_s())
         pause: list[int] = []
         resume: list[int] = []
         for partition in self.partitions.values():

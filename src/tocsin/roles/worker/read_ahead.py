@@ -1,13 +1,20 @@
 """How much is fetched and waits to be started, in records and bytes; says when fetching must stop and may go on.
 
 Records that wait behind their tenant's share are not counted, but for their bytes: others' work stands behind them.
+A stop discards what the client has fetched meanwhile, so it comes only where what waits does not soon become less, and
+between stop and go lies half of the bound.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+PATIENCE_S: Final = 0.25
+"""How long too many records may wait before fetching stops; meanwhile they become more one by one."""
+
 
 class ReadAhead:
-    """Counts what waits. Between stop and go lies half of the bound: a stop discards what was fetched meanwhile."""
+    """Counts what waits."""
 
     def __init__(self, records_max: int, bytes_max: int) -> None:
         self.records = 0
@@ -17,11 +24,16 @@ class ReadAhead:
         self._records_max = records_max
         self._bytes_max = bytes_max
         self._full = False
+        self._over_since_s: float | None = None
 
-    @property
-    def room(self) -> int:
-        """How many records may be asked for; at least one, because a poll must go on for the group's sake."""
-        return max(1, self._records_max - self._counted)
+    def room(self, now_s: float) -> int:
+        """Return how many records may be asked for; at least one, because a poll must go on for the group's sake."""
+        left = self._records_max - self._counted
+        if left > 0:
+            self._over_since_s = None
+        elif self._over_since_s is None:
+            self._over_since_s = now_s
+        return max(1, left)
 
     @property
     def _counted(self) -> int:
@@ -35,8 +47,10 @@ class ReadAhead:
         self.records -= 1
         self.bytes -= size
 
-    def is_full(self) -> bool:
-        if self._counted >= self._records_max or self.bytes >= self._bytes_max:
+    def is_full(self, now_s: float) -> bool:
+        """Tell whether fetching must stop, or must not go on yet."""
+        too_long = self._over_since_s is not None and now_s - self._over_since_s >= PATIENCE_S
+        if too_long or self.bytes >= self._bytes_max:
             self._full = True
         elif self._counted <= self._records_max // 2 and self.bytes <= self._bytes_max // 2:
             self._full = False
