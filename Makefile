@@ -76,6 +76,14 @@ chaos: $(STAMP) ## Break things under load, 3 brokers and 3 stores, and check (D
 chaos-workers: $(STAMP) ## Break workers while 10,000 executions run, 500 and more at once, and check (about ten minutes; ARGS="--faults kill,roll")
 	$(BIN)/python -m tests.chaos.worker_run $(ARGS)
 
+.PHONY: bench-worker
+bench-worker: $(STAMP) ## Measure one worker process beside bare loops (about two minutes, on an idle machine)
+	$(BIN)/python -m benchmarks.worker $(ARGS)
+
+.PHONY: bench-fairness
+bench-fairness: $(STAMP) ## Measure how long one tenant waits behind another whose target hangs or fails (about two minutes)
+	$(BIN)/python -m benchmarks.fairness $(ARGS)
+
 .PHONY: bench-next
 bench-next: $(STAMP) ## Measure next occurrences a second, beside croniter and cronsim (about a minute)
 	$(BIN)/python -m benchmarks.next $(ARGS)

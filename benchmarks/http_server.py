@@ -1,9 +1,15 @@
-"""A server that answers every request with 200 and does nothing else, as cheaply as asyncio can; prints its port."""
+"""A server that answers every request with 200 and does nothing else, as cheaply as asyncio can; prints its port.
+
+But for ``/hang``: that is never answered.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 
@@ -30,8 +36,22 @@ class Answering(asyncio.Protocol):
                     size = int(value)
             if len(self._held) < end + 4 + size:
                 return
+            hangs = self._held.startswith((b"POST /hang ", b"GET /hang "))
             self._held = self._held[end + 4 + size :]
-            self._transport.write(ANSWER)
+            if not hangs:
+                self._transport.write(ANSWER)
+
+
+@contextmanager
+def http_server() -> Iterator[str]:
+    """Run a server that answers everything, in a process of its own; yield its address."""
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.http_server"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def main() -> None:

@@ -13,12 +13,10 @@ import asyncio
 import cProfile
 import pstats
 import statistics
-import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +24,7 @@ import aiohttp
 from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 
+from benchmarks.http_server import http_server
 from benchmarks.plot import write_bars
 from benchmarks.results_file import RESULTS, Goal, write_result
 from benchmarks.rig import READY_S, Rig, rig
@@ -221,18 +220,6 @@ async def bare_http_round(url: str, n: int, side_by_side: int) -> float:
         return time.monotonic() - began_s
 
 
-@contextmanager
-def http_server() -> Iterator[str]:
-    """Run a server that answers everything, in a process of its own; yield its URL."""
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.http_server"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/run"
-    finally:
-        process.kill()
-        process.wait()
-
-
 def alternate(rounds: int, n: int, bare: Callable[[], float], worker: Callable[[], float]) -> dict[str, Any]:
     """Measure pairs, the one that comes first changing, after one that does not count.
 
@@ -280,7 +267,8 @@ def measure(system: Rig, given: argparse.Namespace) -> dict[str, Any]:
             lambda: worker_round(system, topic, given.noop_n, EndsAtOnce(), limits, given.profile),
         )  # fmt: skip
     if given.http_n:
-        with http_server() as url:
+        with http_server() as address:
+            url = f"{address}/run"
             topic = "bench-http"
             system.create_like(lane, topic)
             write_executions(system, topic, given.http_n, url)

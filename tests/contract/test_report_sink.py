@@ -13,7 +13,7 @@ from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions,
 from tocsin.adapters.memory.report_sink import MemoryReportSink
 from tocsin.devcluster import Endpoints
 from tocsin.domain.errors import Refused
-from tocsin.domain.sharding import shard_of
+from tocsin.domain.sharding import shard_key, shard_of
 from tocsin.ports.report_sink import ReportSink
 
 SHARDS = 4
@@ -69,7 +69,7 @@ def test_reports_go_to_the_shards_that_own_their_jobs(cluster: Endpoints, unique
             value, shard = message.value(), message.partition()
             assert value is not None
             assert shard is not None
-            assert message.key() == value
+            assert message.key() == shard_key(value.decode()).encode()
             found[value.decode()] = shard
     reader.close()
     assert found == {job: shard_of(job, SHARDS) for job in jobs}

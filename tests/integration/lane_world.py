@@ -57,14 +57,16 @@ class LaneWorld:
         self.at: dict[tuple[int, int], str] = {}
         """Job by partition and offset."""
 
-    def dispatch(self, url: str, jobs: Iterable[str], *, partition: int, abort: bool = False) -> None:
+    def dispatch(
+        self, url: str, jobs: Iterable[str], *, partition: int, abort: bool = False, tenant: str = "default"
+    ) -> None:
         """Write executions in one transaction; aborted ones are never delivered, and leave gaps."""
         self._producer.begin_transaction()
         for job in jobs:
             identity = execution_id(job, 1, 1_000_000)
-            head = AttemptHead(1, 5, 0, identity, job, "default", 1, 1_000_000, 1_000_000)
+            head = AttemptHead(1, 5, 0, identity, job, tenant, 1, 1_000_000, 1_000_000)
             value = CODEC.encode_execution(head, HttpTarget(url, timeout_s=60.0))
-            key = dispatch_key("default", identity, 1, 5).encode()
+            key = dispatch_key(tenant, identity, 1, 5).encode()
             self._produce(key, value, job, partition, abort)
         self._finish(abort)
 
@@ -149,6 +151,8 @@ class WorkerProcess:
             "TOCSIN_HEARTBEAT_EVERY_S": "0.5",
             "TOCSIN_WORKER__ALLOW_PRIVATE_TARGETS": "true",
             "TOCSIN_WORKER__LANES": '["default"]',
+            # Nearly all is one tenant's here, which would have half of the room.
+            "TOCSIN_WORKER__TENANT_RUNNING_MAX": "1000",
             **{f"TOCSIN_WORKER__{key.upper()}": str(value) for key, value in worker.items()},
         }
         with self.log.open("w") as log:
