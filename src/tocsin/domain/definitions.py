@@ -25,6 +25,7 @@ from tocsin.domain.policies import (
     parse_retry,
     retry_mapping,
 )
+from tocsin.domain.programs import CommandTarget, ContainerTarget
 from tocsin.domain.recurrence import DstPolicy
 from tocsin.domain.schedules import Delay, Every, Manual, RunAt, Schedule, parse_schedule
 from tocsin.domain.targets import HandlerTarget, Target, parse_target
@@ -147,6 +148,10 @@ def target_mapping(target: Target) -> dict[str, Any]:
     fields = {name: value for name, value in fields.items() if value is not False}
     if isinstance(target, HandlerTarget):
         fields["payload"] = None if target.payload is None else json.loads(target.payload)
+    elif isinstance(target, CommandTarget | ContainerTarget):
+        fields |= {"argv": list(target.argv) or None, "env": dict(target.env) or None}
+        if isinstance(target, ContainerTarget):
+            fields["resources"] = dict(target.resources) or None
     else:
         fields["headers"] = dict(target.headers) or None
     return _present({"type": target.type, **fields})

@@ -19,6 +19,7 @@ FINAL_CLASSES: Final = frozenset(
     {
         "redirect", "blocked", "undecodable", "too_large", "callback_refused", "callbacks_off",
         "topic_missing", "not_authorized", "reserved_topic", "invalid_record", "payload", "fail",
+        "not_allowed", "not_executable",
     }
 )  # fmt: skip
 """Errors that another attempt would only meet again."""
@@ -26,18 +27,22 @@ PASSING_CLASSES: Final = frozenset(
     {
         STATUS, TIMEOUT, "connection_refused", "connection", "dns", "tls", "protocol", "invalid_request", "internal",
         "callback_failed", "no_callback", "lease_expired", "topic_unavailable", "exception", "retry", "no_handler",
-        "not_served",
+        "not_served", "exit", "temporary", "signal", "container",
     }
 )  # fmt: skip
 """Errors that may pass, as far as their status does not say otherwise."""
 WORKERS_OWN_CLASSES: Final = frozenset(
-    {"blocked", "undecodable", "callbacks_off", "invalid_request", "internal", "no_handler", "not_served"}
-)
-"""Errors that say nothing of how a target fares: it was not reached, and not because of it."""
+    {
+        "blocked", "undecodable", "callbacks_off", "invalid_request", "internal", "no_handler", "not_served",
+        "not_allowed", "exit", "temporary", "signal", "not_executable", "container",
+    }
+)  # fmt: skip
+"""Errors that say nothing of how a target fares: it was not reached, and not because of it; or it is a program, and how
+one run of it ends says nothing of the next."""
 NEVER_REACHED: Final = frozenset({"connection_refused", "dns", "blocked", "callbacks_off", "not_allowed", "no_handler"})
 """Errors that prove that the target heard nothing of the attempt. All others leave room for doubt: a broken connection
 or a timeout says nothing of what the target has done by then."""
-CHOOSABLE_CLASSES: Final = (FINAL_CLASSES | PASSING_CLASSES) - {"undecodable", "callbacks_off"}
+CHOOSABLE_CLASSES: Final = (FINAL_CLASSES | PASSING_CLASSES) - {"undecodable", "callbacks_off", "not_allowed"}
 """What ``retry_on`` may name. The others are faults of the cluster, not of the target."""
 RETRY_ON_MAX: Final = 50
 _STATUS: Final = re.compile(r"[1-5][0-9][0-9]|[1-5]xx")

@@ -12,6 +12,10 @@ from urllib.parse import urlsplit
 from tocsin.domain.fields import HIDDEN, JSON_DEPTH_MAX, FieldReader, as_json, has_surrogate
 from tocsin.domain.placeholders import PLACEHOLDERS, PLACEHOLDERS_MAX, placeholder_problem
 from tocsin.domain.pools import lane_of_pool, parse_pool
+from tocsin.domain.programs import CommandTarget, ContainerTarget, parse_command, parse_container
+from tocsin.domain.time_limits import TIMEOUT_S_DEFAULT as TIMEOUT_S_DEFAULT
+from tocsin.domain.time_limits import TIMEOUT_S_MAX as TIMEOUT_S_MAX
+from tocsin.domain.time_limits import parse_timeout
 
 URL_CHARS_MAX: Final = 2048
 HEADERS_MAX: Final = 64
@@ -19,15 +23,13 @@ HEADER_CHARS_MAX: Final = 8192
 HEADERS_BYTES_MAX: Final = 64 * 1024
 """All names and values together. With the other bounds it keeps every record of a job far below what a log takes."""
 BODY_BYTES_MAX: Final = 256 * 1024
-TIMEOUT_S_DEFAULT: Final = 30.0
-TIMEOUT_S_MAX: Final = 86_400.0
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MESSAGE_KEY_CHARS_MAX: Final = 1024
-KIND_REMEDY: Final = 'give "http", "message" or "handler"'
+KIND_REMEDY: Final = 'give "http", "message", "command", "container" or "handler"'
 HANDLER_NAME: Final = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 HANDLER_NAME_REMEDY: Final = "give the name of a handler: 1 to 128 letters, digits and any of . _ : / -"
 DEFAULT_LANE: Final = "default"
@@ -40,18 +42,6 @@ _BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](?::[0-9]*)?")
 HOST_CHARS_MAX: Final = 253
 _OWN_HEADERS: Final = ("idempotency-key", "host", "content-length", "transfer-encoding", "connection", "traceparent")
 _OWN_PREFIXES: Final = ("tocsin-", "webhook-")
-
-LATER_TYPES: Final = {
-    "command": "running a program",
-    "container": "running a container",
-}
-LATER: Final = {
-    "argv": "command and container targets",
-    "env": "command and container targets",
-    "pool": "worker pools for this kind of target",
-    "image": "container targets",
-    "resources": "container targets",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +107,12 @@ class HandlerTarget:
     type: ClassVar[str] = "handler"
 
 
-Target = HttpTarget | MessageTarget | HandlerTarget
+Target = HttpTarget | MessageTarget | HandlerTarget | CommandTarget | ContainerTarget
 
 
 def pool_of(target: Target) -> str | None:
     """Return the pool that a target names; None: it needs none."""
-    return target.pool if isinstance(target, HandlerTarget) else None
+    return None if isinstance(target, HttpTarget | MessageTarget) else target.pool
 
 
 def lane_of(target: Target) -> str:
@@ -145,9 +135,11 @@ def parse_target(job: FieldReader) -> Target | None:
         return _parse_message(reader)
     if kind == HandlerTarget.type:
         return _parse_handler(reader)
-    if kind in LATER_TYPES:
-        reader.fault("type", kind, f"is not supported yet: {LATER_TYPES[kind]}", KIND_REMEDY)
-    elif kind is not None:
+    if kind == CommandTarget.type:
+        return parse_command(reader)
+    if kind == ContainerTarget.type:
+        return parse_container(reader)
+    if kind is not None:
         reader.fault("type", kind, "is not a kind of target", KIND_REMEDY)
     return None
 
@@ -160,15 +152,15 @@ def _parse_http(reader: FieldReader) -> HttpTarget | None:
         reader.fault("method", method, "is not a method that tocsin sends", f"give one of {', '.join(METHODS)}")
     headers = _parse_headers(reader)
     body = _parse_content(reader, "body", headers)
-    timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
+    timeout_s = parse_timeout(reader)
     template = reader.flag("template") is True
     if template:
         _check_template(reader, body)
     callback = reader.flag("callback") is True
-    reader.finish(("type", "url", "method", "headers", "body", "timeout_s", "template", "callback"), LATER)
+    reader.finish(("type", "url", "method", "headers", "body", "timeout_s", "template", "callback"), {})
     if len(reader.faults) > before or url is None:
         return None
-    return HttpTarget(url, method.upper(), headers, body, float(timeout_s or TIMEOUT_S_DEFAULT), template, callback)
+    return HttpTarget(url, method.upper(), headers, body, timeout_s, template, callback)
 
 
 def _check_template(reader: FieldReader, body: str | None) -> None:
@@ -195,7 +187,7 @@ def _parse_message(reader: FieldReader) -> MessageTarget | None:
     value = _parse_content(reader, "value", {"content-type": "whatever it is"})
     if value is None and key is None and len(reader.faults) == before:
         reader.fault("value", None, "is missing", "give a text, an object or a list; a tombstone needs a key")
-    reader.finish(("type", "topic", "key", "headers", "value"), LATER)
+    reader.finish(("type", "topic", "key", "headers", "value"), {})
     if len(reader.faults) > before or topic is None:
         return None
     return MessageTarget(topic, key, headers, value)
@@ -208,11 +200,11 @@ def _parse_handler(reader: FieldReader) -> HandlerTarget | None:
         reader.fault("name", name, "is not a handler's name", HANDLER_NAME_REMEDY)
     pool = parse_pool(reader)
     payload = _parse_payload(reader)
-    timeout_s = reader.number("timeout_s", low=0, high=TIMEOUT_S_MAX, unit="seconds", above_low=True)
-    reader.finish(("type", "name", "pool", "payload", "timeout_s"), LATER)
+    timeout_s = parse_timeout(reader)
+    reader.finish(("type", "name", "pool", "payload", "timeout_s"), {})
     if len(reader.faults) > before or name is None or pool is None:
         return None
-    return HandlerTarget(name, pool, payload, float(timeout_s or TIMEOUT_S_DEFAULT))
+    return HandlerTarget(name, pool, payload, timeout_s)
 
 
 def _parse_payload(reader: FieldReader) -> str | None:

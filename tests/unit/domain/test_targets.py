@@ -19,8 +19,6 @@ from tocsin.domain.targets import (
     HEADER_CHARS_MAX,
     HEADERS_BYTES_MAX,
     HEADERS_MAX,
-    LATER,
-    LATER_TYPES,
     METHODS,
     HttpTarget,
 )
@@ -233,20 +231,6 @@ def test_timeouts_that_are_refused(timeout_s: Any) -> None:
 def test_timeouts_that_are_taken() -> None:
     assert target(timeout_s=86_400).timeout_s == 86_400.0
     assert target(timeout_s=0.001).timeout_s == 0.001
-
-
-@pytest.mark.parametrize("name", sorted(LATER_TYPES))
-def test_every_kind_of_target_of_a_later_version_is_refused_by_name(name: str) -> None:
-    (fault,) = faults(type=name)
-    assert fault.field == "target.type"
-    assert "not supported yet" in fault.problem
-
-
-@pytest.mark.parametrize("name", sorted(LATER))
-def test_every_field_of_later_targets_is_refused_by_name(name: str) -> None:
-    (fault,) = faults(**{name: "x"})
-    assert fault.field == f"target.{name}"
-    assert "not supported yet" in fault.problem
 
 
 @pytest.mark.parametrize("kind", ["https", "", "HTTP", 5, None, ["http"]])

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from tocsin.domain.errors import Undecodable
+from tocsin.domain.programs import CommandTarget, ContainerTarget
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HandlerTarget, HttpTarget, MessageTarget, Target
 
 
@@ -34,4 +35,10 @@ def target_from_avro(record: Mapping[str, Any]) -> Target:
         return MessageTarget(record["topic"], record["key"], headers, record["value"])
     if record["type"] == HandlerTarget.type and record["name"] and record["pool"]:
         return HandlerTarget(record["name"], record["pool"], record["payload"], timeout_s)
+    if record["type"] == CommandTarget.type and record["argv"] and record["pool"]:
+        argv, env = tuple(record["argv"]), record["env"] or {}
+        return CommandTarget(argv, record["pool"], env, record["cwd"], timeout_s)
+    if record["type"] == ContainerTarget.type and record["image"] and record["pool"]:
+        argv, env, resources = tuple(record["argv"] or ()), record["env"] or {}, record["resources"] or {}
+        return ContainerTarget(record["image"], record["pool"], argv, env, resources, timeout_s)
     raise Undecodable(f"has a target of the unknown type {record['type']!r}")

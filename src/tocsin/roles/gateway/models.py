@@ -8,15 +8,11 @@ from pydantic import BaseModel, Field, RootModel
 
 from tocsin.domain.definitions import LABEL_CHARS_MAX, LABELS_MAX
 from tocsin.domain.error_classes import RETRY_ON_MAX
-from tocsin.domain.placeholders import PLACEHOLDERS
 from tocsin.domain.policies import ATTEMPTS_MAX, RETRY_S_MAX
 from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX, SPREAD_S_MAX
-from tocsin.domain.targets import BODY_BYTES_MAX, HEADER_CHARS_MAX, HEADERS_MAX
+from tocsin.roles.gateway.target_models import TargetModel
 
 Time = Annotated[str, Field(max_length=64)]
-Headers = Annotated[dict[str, Annotated[str, Field(max_length=HEADER_CHARS_MAX)]], Field(max_length=HEADERS_MAX)]
-Content = Annotated[str, Field(max_length=BODY_BYTES_MAX)] | dict[str, Any] | list[Any]
-"""What is sent: its bytes are bounded, which says more than its characters."""
 State = Literal["QUEUED", "RUNNING", "RETRY_SCHEDULED", "SUCCEEDED", "DEAD", "SKIPPED", "CANCELLED", "UNKNOWN"]
 
 
@@ -75,50 +71,6 @@ class ScheduleModel(BaseModel):
     )
 
 
-class MessageTargetModel(BaseModel):
-    """A record on a Kafka topic, exactly once for readers that read committed."""
-
-    type: Literal["message"]
-    topic: str = Field(max_length=249, description="must exist")
-    key: str | None = Field(None, max_length=1024)
-    headers: Headers | None = Field(None, description="the caller's own; what tocsin sets is refused here")
-    value: Content | None = Field(
-        None, description="a text is sent as it is, an object or a list as JSON; none is a tombstone, which needs a key"
-    )
-
-
-class HttpTargetModel(BaseModel):
-    """An HTTP request."""
-
-    type: Literal["http"]
-    url: str = Field(
-        max_length=2048, description="absolute http or https URL", examples=["https://settle.internal/run"]
-    )
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "POST"
-    headers: Headers | None = Field(None, description="the caller's own; what tocsin sets is refused here")
-    body: Content | None = Field(None, description="a text is sent as it is, an object or a list as JSON")
-    timeout_s: float = Field(30.0, gt=0, le=86_400, description="limit of one attempt")
-    template: bool = Field(
-        False,
-        description="fill placeholders in the body anew for each attempt: "
-        + ", ".join("{{" + name + "}}" for name in PLACEHOLDERS),
-    )
-    callback: bool = Field(
-        False,
-        description="an answer of 202 is no end: the target calls :complete or :fail, within timeout_s from then on",
-    )
-
-
-class HandlerTargetModel(BaseModel):
-    """A Python function that a service's own worker registered."""
-
-    type: Literal["handler"]
-    name: str = Field(pattern="^[A-Za-z0-9._:/-]{1,128}$", description="under which it was registered")
-    pool: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$", description="whose workers run it; must exist")
-    payload: Any = Field(None, description="any JSON, at most 256 KiB: what the function is called with")
-    timeout_s: float = Field(30.0, gt=0, le=86_400, description="limit of one attempt")
-
-
 class RetryModel(BaseModel):
     """How often a failing execution is attempted, and how long tocsin waits in between."""
 
@@ -158,7 +110,7 @@ class JobRequest(BaseModel):
     spread_s: float | None = Field(
         None, ge=0, le=SPREAD_S_MAX, description="the same as schedule.spread_s, beside run_at or delay_s at this level"
     )
-    target: HttpTargetModel | MessageTargetModel | HandlerTargetModel
+    target: TargetModel
     retry: RetryModel | None = Field(None, description="none: one attempt")
     concurrency: Literal["skip_if_running", "allow"] = Field(
         "skip_if_running", description="when the job is due while an execution of it is active"
@@ -202,7 +154,7 @@ class JobModel(BaseModel):
     paused_until: Time | None = Field(description="when a paused job resumes by itself")
     finished_at: Time | None = Field(description="since when nothing of the job is to come")
     schedule: ScheduleModel | None = Field(description="as it was given; null: only triggered by hand")
-    target: HttpTargetModel | MessageTargetModel | HandlerTargetModel
+    target: TargetModel
     retry: RetryModel | None
     concurrency: Literal["skip_if_running", "allow"]
     catch_up: CatchUpMode
