@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from tocsin.config_programs import ProgramSettings
 from tocsin.config_values import (
     SigningSecrets,
     check_recipient,
@@ -185,7 +186,7 @@ class TriggerSettings(BaseModel):
     log_kept_days: float = Field(7.0, gt=0, description="applied commands and reports younger than this are kept")
 
 
-class WorkerSettings(BaseModel):
+class WorkerSettings(ProgramSettings):
     """Bounds of a worker process."""
 
     lanes: Annotated[tuple[str, ...], NoDecode] = Field(

@@ -98,7 +98,7 @@ def _loop(process: Process, settings: Settings, names: TopicNames, app: HandlerA
     return WorkerLoop(
         process.process_id,
         lanes,
-        worker_runner(settings, process.clock, app),
+        worker_runner(settings, process.clock, process.meter, app),
         faults.with_fault(faults.AFTER_REPORT, reports, faults.FaultyReportSink),
         AvroCodec(),
         process.clock,

@@ -50,7 +50,9 @@ def create_job(
     with failures_told():
         definition = _defined(file, flags, {})
         if "target" not in definition and file is None:
-            raise typer.BadParameter("say what to call: --url, --topic, or a whole job with -f", param_hint="--url")
+            raise typer.BadParameter(
+                "say what to do: --url, --topic, --argv or --image, or a whole job with -f", param_hint="--url"
+            )
         own = {"job_id": job_id, "idempotency_key": idempotency_key}
         definition |= {field: text for field, text in own.items() if text is not None}
         query = {"validate_only": "true"} if validate_only else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -89,6 +90,17 @@ Key = Annotated[str | None, typer.Option("--key", rich_help_panel=_WHAT, help="O
 Value = Annotated[
     str | None, typer.Option("--value", metavar="TEXT|@FILE", rich_help_panel=_WHAT, help="Of the message.")
 ]
+Argv = Annotated[
+    str | None,
+    typer.Option("--argv", metavar="WORDS", rich_help_panel=_WHAT, help="Run this program; split as a shell would."),
+]
+Image = Annotated[str | None, typer.Option("--image", rich_help_panel=_WHAT, help="Run this container.")]
+Pool = Annotated[str | None, typer.Option("--pool", rich_help_panel=_WHAT, help="Whose workers run it.")]
+Env = Annotated[list[str] | None, typer.Option("--env", metavar="K=V", rich_help_panel=_WHAT, help="Repeatable.")]
+Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", rich_help_panel=_WHAT, help="Of the program.")]
+Cpus = Annotated[str | None, typer.Option("--cpus", rich_help_panel=_WHAT, help="Of the container: at most, as 0.5.")]
+Memory = Annotated[str | None, typer.Option("--memory", rich_help_panel=_WHAT, help="At most, as 512Mi.")]
+Pids = Annotated[str | None, typer.Option("--pids", rich_help_panel=_WHAT, help="Processes at most.")]
 MaxAttempts = Annotated[int | None, typer.Option("--max-attempts", rich_help_panel=_HOW, help="Of each execution.")]
 BaseS = Annotated[float | None, typer.Option("--base-s", rich_help_panel=_HOW, help="The first retry's longest wait.")]
 MaxS = Annotated[float | None, typer.Option("--max-s", rich_help_panel=_HOW, help="The longest wait of all.")]
@@ -121,6 +133,56 @@ _GOES_WITH: Final = {"grace_s": "skip", "max_catch_up": "fire_all"}
 """Fields that mean something under one policy of catching up; an edit that leaves it leaves them out."""
 
 
+def target_of(flags: JobFlags, before: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the target that flags make of the one before, None where they say nothing of it.
+
+    Raises:
+        typer.BadParameter: they speak of several kinds of targets, or of none.
+    """
+    http = {"url": flags.url, "method": flags.method, "body": flags.body}
+    http |= {"template": flags.template, "callback": flags.callback}  # type: ignore[dict-item]
+    message = {"topic": flags.topic, "key": flags.key, "value": flags.value}
+    container = flags.image is not None or before.get("type") == "container"
+    program = "container" if container else before.get("type") if flags.argv is None else "command"
+    groups = (("http", http), ("message", message), (program or "command", _program(flags, before)))
+    said = [(kind, given) for kind, fields in groups if (given := _present(fields))]
+    if len(said) > 1:
+        both = " and ".join(f"--{next(iter(given))}" for _, given in said[:2]).replace("_", "-")
+        problem = "a job calls a URL, sends a message or runs a program: one of these, not both"
+        raise typer.BadParameter(problem, param_hint=both)
+    shared = _present({"timeout_s": flags.timeout_s})
+    headers = {} if not flags.header else {"headers": _pairs(flags.header, ":", "--header")}
+    if not said and not shared and not headers:
+        return None
+    kind, fields = said[0] if said else (before.get("type") or ("http" if shared else None), {})
+    if kind is None:
+        raise typer.BadParameter("name the target too: --url or --topic", param_hint="--header")
+    for name in ("body", "value"):
+        if name in fields:
+            fields[name] = text_of(str(fields[name]), f"--{name}")
+    return {**(before if before.get("type") == kind else {}), "type": kind, **fields, **shared, **headers}
+
+
+def _program(flags: JobFlags, before: dict[str, Any]) -> dict[str, Any]:
+    """Return what flags say of a command or a container; the server says what does not fit together."""
+    said: dict[str, Any] = {"image": flags.image, "pool": flags.pool, "cwd": flags.cwd}
+    if flags.argv is not None:
+        try:
+            said["argv"] = shlex.split(flags.argv)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; it is split as a shell would", param_hint="--argv") from error
+    if flags.env:
+        said["env"] = _pairs(flags.env, "=", "--env")
+    limits = _present({"cpus": flags.cpus, "memory": flags.memory, "pids": flags.pids})
+    if limits:
+        said["resources"] = {**(before.get("resources") or {}), **limits}
+    return said
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class JobFlags:
     """The flags as they were given; None where not. Each field is an option of every command that takes flags."""
@@ -147,6 +209,14 @@ class JobFlags:
     topic: Topic = None
     key: Key = None
     value: Value = None
+    argv: Argv = None
+    image: Image = None
+    pool: Pool = None
+    env: Env = None
+    cwd: Cwd = None
+    cpus: Cpus = None
+    memory: Memory = None
+    pids: Pids = None
     max_attempts: MaxAttempts = None
     base_s: BaseS = None
     max_s: MaxS = None
@@ -172,7 +242,7 @@ class JobFlags:
             "name": self.name,
             "labels": _pairs(self.label, "=", "--label") if self.label else None,
             "schedule": self._schedule(definition.get("schedule")),
-            "target": self._target(definition.get("target") or {}),
+            "target": target_of(self, definition.get("target") or {}),
             "retry": self._retry(definition.get("retry")),
             "concurrency": self.concurrency,
             "catch_up": self.catch_up,
@@ -224,28 +294,6 @@ class JobFlags:
         if self.at is not None:
             return {"run_at": self.at}
         return None if self.in_ is None else {"delay_s": seconds_of(self.in_, "--in")}
-
-    def _target(self, before: dict[str, Any]) -> dict[str, Any] | None:
-        http: dict[str, Any] = {"url": self.url, "method": self.method, "body": self.body, "timeout_s": self.timeout_s}
-        http |= {"template": self.template, "callback": self.callback}
-        message = {"topic": self.topic, "key": self.key, "value": self.value}
-        said_http = {name: value for name, value in http.items() if value is not None}
-        said_message = {name: value for name, value in message.items() if value is not None}
-        if said_http and said_message:
-            both = f"--{next(iter(said_http))} and --{next(iter(said_message))}".replace("_", "-")
-            raise typer.BadParameter("a job calls a URL, or sends a message, not both", param_hint=both)
-        kind = "http" if said_http else "message" if said_message else before.get("type")
-        headers = {} if not self.header else {"headers": _pairs(self.header, ":", "--header")}
-        if not said_http and not said_message and not headers:
-            return None
-        if kind is None:
-            raise typer.BadParameter("name the target too: --url or --topic", param_hint="--header")
-        same = before if before.get("type") == kind else {}
-        for name in ("body", "value"):
-            for said in (said_http, said_message):
-                if name in said:
-                    said[name] = text_of(str(said[name]), f"--{name}")
-        return {**same, "type": kind, **said_http, **said_message, **headers}
 
     def _retry(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
         said = {"max_attempts": self.max_attempts, "base_s": self.base_s, "max_s": self.max_s}

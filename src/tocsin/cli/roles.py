@@ -69,14 +69,18 @@ def worker(
         str | None,
         typer.Option(metavar="MODULE:VARIABLE", help="A tocsin.Worker, also as FILE.py:VARIABLE: serve its pool."),
     ] = None,
+    allow_command: Annotated[
+        bool, typer.Option("--allow-command", help="Run commands, as this process's user and on its machine.")
+    ] = False,
+    allow_container: Annotated[bool, typer.Option("--allow-container", help="Run containers.")] = False,
     metrics_port: MetricsPort = None,
     ready_file: ReadyFile = None,
 ) -> None:
     """Carry executions out."""
     from tocsin.bootstrap.worker import run_worker
 
-    given = {"pools": tuple(pool) if pool else None, "app": app}
-    parts = {"worker": {name: value for name, value in given.items() if value is not None}}
+    said = {"pools": tuple(pool or ()), "app": app, "allow_command": allow_command, "allow_container": allow_container}
+    parts = {"worker": {key: value for key, value in said.items() if value}}
     if app is not None:
         sys.path.insert(0, str(Path.cwd()))  # where the module is looked for first, as by `python -m`
     raise typer.Exit(run_worker(settings_with(name, metrics_port, ready_file, **parts)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -77,6 +78,10 @@ def target_text(target: Mapping[str, Any]) -> str:
     if target.get("type") == "message":
         key = f", key {target['key']}" if "key" in target else ""
         return f"message to {target.get('topic')}{key}"
+    if target.get("type") == "command":
+        return f"{shlex.join(target.get('argv', ()))} in the pool {target.get('pool')}"
+    if target.get("type") == "container":
+        return f"container {target.get('image')} in the pool {target.get('pool')}"
     return f"{target.get('method', 'POST')} {target.get('url')}"
 
 

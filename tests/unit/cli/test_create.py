@@ -50,6 +50,40 @@ def test_flags_say_all_of_a_call(terminal: Terminal) -> None:
     assert job["labels"] == {"team": "settlement", "tier": "1=a"}
 
 
+def test_flags_say_all_of_a_command_and_of_a_container(terminal: Terminal) -> None:
+    job = create(
+        terminal, "--argv", "/usr/bin/rsync -a 'a b' $HOME", "--pool", "batch", "--env", "A=b=c", "--env", "B=",
+        "--cwd", "/srv", "--timeout-s", "9", "--id", "sync",
+    )  # fmt: skip
+    assert job["target"] == {
+        "type": "command",
+        "argv": ["/usr/bin/rsync", "-a", "a b", "$HOME"],
+        "pool": "batch",
+        "env": {"A": "b=c", "B": ""},
+        "cwd": "/srv",
+        "timeout_s": 9.0,
+    }
+    changed = terminal.json("jobs", "update", "sync", "--timeout-s", "5", "--argv", "true")
+    assert changed["target"] == {**job["target"], "argv": ["true"], "timeout_s": 5.0}
+    assert "true in the pool batch" in terminal.run("jobs", "get", "sync").stdout
+    job = create(
+        terminal, "--image", "reports:7", "--pool", "batch", "--cpus", "0.5", "--memory", "64Mi", "--argv", "run --all",
+        "--id", "report",
+    )  # fmt: skip
+    assert job["target"] == {
+        "type": "container",
+        "image": "reports:7",
+        "argv": ["run", "--all"],
+        "pool": "batch",
+        "resources": {"cpus": "0.5", "memory": "64Mi"},
+        "timeout_s": 30.0,
+    }
+    changed = terminal.json("jobs", "update", "report", "--pids", "9", "--image", "reports:8")
+    assert changed["target"]["resources"] == {"cpus": "0.5", "memory": "64Mi", "pids": "9"}
+    assert (changed["target"]["image"], changed["target"]["argv"]) == ("reports:8", ["run", "--all"])
+    assert "reports:8" in terminal.run("jobs", "get", "report").stdout
+
+
 def test_flags_say_what_becomes_of_what_is_missed(terminal: Terminal) -> None:
     job = create(
         terminal, *CALL, "--every", "15m", "--catch-up", "skip", "--grace", "10m", "--misfire-after", "90s",
@@ -177,6 +211,9 @@ def test_several_faults_are_all_told(terminal: Terminal) -> None:
         ((*CALL, "--in", "-5s"), "give a number with a unit"),
         ((*CALL, "--in", "1h 5m"), "give a number with a unit"),
         ((*CALL, "--topic", "t"), "not both"),
+        ((*CALL, "--argv", "true"), "not both"),
+        (("--argv", "it's"), "as a shell would"),
+        (("--argv", "true", "--env", "A"), "--env"),
         ((*CALL, "--header", "novalue"), "--header"),
         ((*CALL, "--label", "=x"), "--label"),
         ((*CALL, "--label", "a=1", "--label", "a=2"), "given twice"),

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from tests.unit.gateway.house import MINIMAL, House, visit
-from tocsin.domain import catch_up, definitions, policies, schedules, targets
+from tocsin.domain import catch_up, definitions, policies, programs, schedules, targets
 from tocsin.domain.errors import InvalidInput
-from tocsin.roles.gateway import later, models
+from tocsin.roles.gateway import later, models, target_models
 from tocsin.roles.gateway.app import routed_app
 from tocsin.roles.gateway.openapi import openapi_document, written
 
@@ -80,7 +80,8 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
 def test_every_text_number_and_map_of_a_request_has_an_upper_bound() -> None:
     schemas = document()["components"]["schemas"]
     unbounded = []
-    for model in ("JobRequest", "ScheduleModel", "HttpTargetModel", "MessageTargetModel", "RetryModel", "PauseRequest"):
+    kinds = ("HttpTargetModel", "MessageTargetModel", "CommandTargetModel", "ContainerTargetModel", "ResourcesModel")
+    for model in ("JobRequest", "ScheduleModel", "RetryModel", "PauseRequest", *kinds):
         for name, field in schemas[model]["properties"].items():
             for choice in field.get("anyOf", [field]):
                 words = {"string": ("maxLength", "pattern", "enum", "const"), "object": ("maxProperties",)}
@@ -132,12 +133,15 @@ def test_every_error_is_documented_as_a_problem() -> None:
 def test_the_documented_job_has_the_fields_of_the_validation() -> None:
     assert set(models.JobRequest.model_fields) == {"job_id", *definitions.KNOWN}
     for model, target in (
-        (models.HttpTargetModel, targets.HttpTarget),
-        (models.MessageTargetModel, targets.MessageTarget),
+        (target_models.HttpTargetModel, targets.HttpTarget),
+        (target_models.MessageTargetModel, targets.MessageTarget),
+        (target_models.HandlerTargetModel, targets.HandlerTarget),
+        (target_models.CommandTargetModel, programs.CommandTarget),
+        (target_models.ContainerTargetModel, programs.ContainerTarget),
     ):
         assert set(model.model_fields) == {"type", *target.__slots__}
         assert get_args(model.model_fields["type"].annotation) == (target.type,)
-    assert models.HttpTargetModel.model_fields["timeout_s"].default == targets.TIMEOUT_S_DEFAULT
+    assert target_models.HttpTargetModel.model_fields["timeout_s"].default == targets.TIMEOUT_S_DEFAULT
     for name, field in models.RetryModel.model_fields.items():
         assert field.default == getattr(policies.RetryPolicy(), name)
     companions = {name for names in schedules.COMPANIONS.values() for name in names}

@@ -30,6 +30,8 @@ STATUS_BYTES_MAX: Final = 4_096
 BREATH_S: Final = 0.001
 """Between two full reads: who prints without end must not take the interpreter from all others."""
 LAST_LINE_CHARS: Final = 200
+SAID_CLASSES: Final = ("exit", "temporary", "not_executable", "signal", "container")
+"""Errors that the last line of the output belongs to."""
 
 
 class ProgramSpec(NamedTuple):
@@ -206,7 +208,11 @@ def _signal_name(number: int) -> str:
 def _with_last_line(error: AttemptError | None, tail: str) -> AttemptError | None:
     """Return an error with the last line of the output, which mostly says why."""
     lines = tail.splitlines()
-    if error is None or not lines or error.error_class not in ("exit", "temporary", "not_executable", "signal"):
+    if (
+        error is None
+        or not lines
+        or error.error_class not in ("exit", "temporary", "not_executable", "signal", "container")
+    ):
         return error
     said = one_line(lines[-1], LAST_LINE_CHARS)
     return AttemptError(error.error_class, one_line(f"{error.message}: {said}"), error.status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tocsin.domain.executions import AttemptError, ReportKind
@@ -18,11 +18,15 @@ class RoutingRunner:
         clock: stamps what ends here.
         runners: by the type of target. What has none ends as FAILED, to be attempted again: another worker of its
             lane may have one, and so may this one once it is rolled out.
+        after_close: called once all runners are closed: what they share is closed then.
     """
 
-    def __init__(self, clock: Clock, runners: Mapping[str, TargetRunner]) -> None:
+    def __init__(
+        self, clock: Clock, runners: Mapping[str, TargetRunner], after_close: Callable[[], None] = lambda: None
+    ) -> None:
         self._clock = clock
         self._runners = dict(runners)
+        self._after_close = after_close
         self._unserved: deque[AttemptEnd] = deque()
 
     def start(self, attempts: Sequence[Attempt]) -> None:
@@ -49,6 +53,7 @@ class RoutingRunner:
     def close(self) -> None:
         for runner in self._runners.values():
             runner.close()
+        self._after_close()
 
     def _refused(self, attempt: Attempt, kind: str) -> AttemptEnd:
         now = self._clock.now()

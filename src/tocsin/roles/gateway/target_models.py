@@ -93,14 +93,14 @@ class CommandTargetModel(BaseModel):
 class ResourcesModel(BaseModel):
     """Limits of a container; what is absent is not limited."""
 
-    cpus: float | Annotated[str, Field(max_length=16)] | None = Field(
-        None, ge=0.01, le=CPUS_MAX, description="processors, as 0.5"
+    cpus: Annotated[float, Field(ge=0.01, le=CPUS_MAX)] | Annotated[str, Field(max_length=16)] | None = Field(
+        None, description="processors, as 0.5"
     )
     memory: Annotated[str, Field(pattern="^[0-9]+(Ki|Mi|Gi)?$", max_length=16)] | None = Field(
         None, description="in bytes, or as 512Mi", examples=["512Mi"]
     )
-    pids: int | Annotated[str, Field(max_length=16)] | None = Field(
-        None, ge=1, le=PIDS_MAX, description="processes and threads"
+    pids: Annotated[int, Field(ge=1, le=PIDS_MAX)] | Annotated[str, Field(max_length=16)] | None = Field(
+        None, description="processes and threads"
     )
 
 
