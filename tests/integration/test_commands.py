@@ -1,4 +1,4 @@
-"""Commands in a real worker: their output in the real store, their ends in the log, and nothing of them after a kill."""
+"""Commands in a real worker: output in the real store, ends in the log, and nothing of them left after a kill."""
 
 from __future__ import annotations
 
