@@ -9,6 +9,7 @@ from tocsin.domain.errors import Refused
 from tocsin.handlers.loading import NoApp, load_app, ref_of
 from tocsin.handlers.registry import HandlerApp
 from tocsin.ports.clock import Clock
+from tocsin.ports.run_logs import RunLogs
 from tocsin.ports.targets import RunnerSpec
 
 
@@ -42,19 +43,19 @@ def handlers_of(settings: Settings, app: HandlerApp | None) -> HandlerApp | None
     return app
 
 
-def handler_runner(settings: Settings, clock: Clock, app: HandlerApp) -> HandlerRunner:
+def handler_runner(settings: Settings, clock: Clock, app: HandlerApp, logs: RunLogs) -> HandlerRunner:
     """Return what runs an app's handlers beside one another."""
     worker = settings.worker
     children = None
     if any(not handler.is_async for handler in app.handlers.values()):
         spec = RunnerSpec("tocsin.bootstrap.child_app:app_of_child", worker.app)
-        children = HandlerChildren(spec, clock, worker.handler_processes, worker.handler_wait_s)
-    return HandlerRunner(app, clock, children)
+        children = HandlerChildren(spec, clock, worker.handler_processes, worker.handler_wait_s, logs)
+    return HandlerRunner(app, clock, children, logs)
 
 
-def lone_handler_runner(settings: Settings, clock: Clock) -> HandlerRunner:
+def lone_handler_runner(settings: Settings, clock: Clock, logs: RunLogs) -> HandlerRunner:
     """Return what runs one attempt in a process of its own: there a plain function needs no child."""
-    return HandlerRunner(load_app(str(settings.worker.app)), clock, None)
+    return HandlerRunner(load_app(str(settings.worker.app)), clock, None, logs)
 
 
 def _has_async(app: HandlerApp) -> bool:

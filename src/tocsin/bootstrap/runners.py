@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from tocsin.adapters.cassandra.run_logs import CassandraRunLogStore
@@ -26,6 +28,7 @@ from tocsin.domain.targets import HandlerTarget, HttpTarget
 from tocsin.handlers.registry import HandlerApp
 from tocsin.ports.clock import Clock
 from tocsin.ports.meters import OutputMeter
+from tocsin.ports.run_logs import RunLogs
 from tocsin.ports.targets import RunnerSpec, TargetRunner
 
 OUTPUT_WAIT_S: Final = 1.5
@@ -45,7 +48,7 @@ def worker_runner(settings: Settings, clock: Clock, meter: OutputMeter, app: Han
         Refused: a file that the settings name cannot be read.
     """
     spec = RunnerSpec("tocsin.bootstrap.runners:runner_of_child", settings)
-    handlers = None if app is None else handler_runner(settings, clock, app)
+    handlers = None if app is None else partial(handler_runner, settings, clock, app)
     return AloneRunner(shared_runner(settings, clock, meter, handlers), spec, clock, settings.worker.alone_max)
 
 
@@ -53,19 +56,19 @@ def runner_of_child(settings: Settings) -> TargetRunner:
     """Return the runner of a process that runs one attempt alone; it logs as its worker does."""
     configure_logging("worker")
     clock = SystemClock()
-    handlers = lone_handler_runner(settings, clock) if settings.worker.app else None
+    handlers = partial(lone_handler_runner, settings, clock) if settings.worker.app else None
     return shared_runner(settings, clock, PrometheusMeter(), handlers)
 
 
 def shared_runner(
-    settings: Settings, clock: Clock, meter: OutputMeter, handlers: TargetRunner | None = None
+    settings: Settings, clock: Clock, meter: OutputMeter, handlers: Callable[[RunLogs], TargetRunner] | None = None
 ) -> TargetRunner:
     """Return the runner that attempts share, for every type of target that a worker runs."""
     logs = _output(settings, clock, meter)
     runners: dict[str, TargetRunner] = {HttpTarget.type: _http_runner(settings, clock)}
     runners |= program_runners(settings.worker, clock, logs)
     if handlers is not None:
-        runners[HandlerTarget.type] = handlers
+        runners[HandlerTarget.type] = handlers(logs)
     return RoutingRunner(clock, runners, lambda: logs.close(OUTPUT_WAIT_S))
 
 
