@@ -64,6 +64,14 @@ openapi: $(STAMP) ## Write docs/openapi.json anew
 bench-burst: $(STAMP) ## Measure bursts of 5,000 and 50,000 jobs due at once (about two minutes, on an idle machine)
 	$(BIN)/python -m benchmarks.burst $(or $(ARGS),--n 5000 50000)
 
+.PHONY: bench-create
+bench-create: $(STAMP) ## Measure creates a second through the topic and through REST (about two minutes)
+	$(BIN)/python -m benchmarks.create $(ARGS)
+
+.PHONY: bench-steady
+bench-steady: $(STAMP) ## Measure how late jobs are of which 1,000 are due each second (about five minutes)
+	$(BIN)/python -m benchmarks.steady $(ARGS)
+
 .PHONY: bench-failover
 bench-failover: $(STAMP) ## Measure how late jobs are when their owner is killed, and when it stops (about three minutes)
 	$(BIN)/python -m benchmarks.failover $(ARGS)

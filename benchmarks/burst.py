@@ -11,21 +11,17 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
 from benchmarks.bare import bare_rounds, transactions_of
-from benchmarks.creates import Creates
+from benchmarks.creates import Creates, Outcomes
 from benchmarks.plot import write_cumulative
 from benchmarks.reader import reading
 from benchmarks.results_file import RESULTS, Goal, write_result
-from benchmarks.rig import READY_S, Rig, rig
-from tocsin.adapters.avro import AvroCodec
-from tocsin.adapters.kafka.clients import base_config
+from benchmarks.rig import Rig, rig, spread
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.instants import format_rfc3339
 
@@ -42,25 +38,14 @@ console = Console()
 
 def create(system: Rig, names: TopicNames, n: int, due_s: int) -> float:
     """Create N one-offs through the command topic; return the Unix time at which the last was decided."""
-    codec = AvroCodec()
     target = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "burst"}'}
     definition = {"run_at": format_rfc3339(due_s * 1_000_000), "target": target}
-    outcomes = Consumer({**base_config(system.bootstrap, "burst"), "group.id": "burst", "enable.auto.commit": False})
-    place = TopicPartition(names.outcomes, 0)
-    place.offset = outcomes.get_watermark_offsets(place, timeout=READY_S)[1]
-    outcomes.assign([place])
+    outcomes = Outcomes(system, names, "burst")
     creates = Creates(system, names, "burst")
     for _ in range(n):
         creates.send(definition)
     creates.flush()
-    decided = 0
-    while decided < n and time.time() < due_s:
-        for message in outcomes.consume(5_000, 0.1):
-            if message.error() is None:
-                outcome = codec.decode_outcome(message.value())
-                if not outcome.accepted:
-                    raise SystemExit(f"a create was refused: {outcome.detail} {outcome.faults}")
-                decided += 1
+    decided = outcomes.await_accepted(n, due_s)
     now = time.time()
     outcomes.close()
     if decided < n or now > due_s - SPARE_S:
@@ -104,13 +89,6 @@ def measure(system: Rig, names: TopicNames, n: int, lead_s: float, rounds: int) 
         "published_twice": sum(count - 1 for count in executions.values()),
     }
     return figures, visible
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return median, 99th percentile and maximum."""
-    ordered = sorted(values)
-    picked = {"p50": ordered[len(ordered) // 2], "p99": ordered[int(len(ordered) * 0.99)], "max": ordered[-1]}
-    return {name: round(value, 1) for name, value in picked.items()}
 
 
 def goals_of(figures: dict[str, Any]) -> list[Goal]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import uuid_utils
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.rig import READY_S, Rig
 from tocsin.adapters.avro import AvroCodec
@@ -15,6 +16,43 @@ from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.commands import Command, CommandKind
 from tocsin.domain.ids import made_command_id, made_job_id
 from tocsin.domain.sharding import shard_key, shard_of
+
+
+class Encoded(NamedTuple):
+    """A create's record."""
+
+    job_id: str
+    value: bytes
+    key: bytes
+    shard: int
+
+
+class Outcomes:
+    """Follows what the owners say of commands, from its making on."""
+
+    def __init__(self, system: Rig, names: TopicNames, client: str) -> None:
+        self._codec = AvroCodec()
+        self._consumer = Consumer(
+            {**base_config(system.bootstrap, client), "group.id": client, "enable.auto.commit": False}
+        )
+        place = TopicPartition(names.outcomes, 0)
+        place.offset = self._consumer.get_watermark_offsets(place, timeout=READY_S)[1]
+        self._consumer.assign([place])
+
+    def await_accepted(self, count: int, until_s: float) -> int:
+        """Wait for so many, until a Unix time at the latest; return how many came. A refusal ends the benchmark."""
+        decided = 0
+        while decided < count and time.time() < until_s:
+            for message in self._consumer.consume(5_000, 0.1):
+                if message.error() is None:
+                    outcome = self._codec.decode_outcome(message.value())
+                    if not outcome.accepted:
+                        raise SystemExit(f"a create was refused: {outcome.detail} {outcome.faults}")
+                    decided += 1
+        return decided
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 class Creates:
@@ -27,16 +65,26 @@ class Creates:
         settings = {"enable.idempotence": True, "linger.ms": 5}
         self._producer = Producer({**base_config(system.bootstrap, client), **settings})
 
-    def send(self, definition: Mapping[str, Any]) -> str:
-        """Hand one over; return the job's id."""
+    def encoded(self, definition: Mapping[str, Any]) -> Encoded:
+        """Make one's record, to be handed over later."""
         job_id = made_job_id(uuid_utils.uuid7().hex)
         command_id = made_command_id(uuid_utils.uuid7().hex)
         command = Command(CommandKind.CREATE, command_id, job_id, reply_partition=0, definition=definition)
         value, key = self._codec.encode_command(command), shard_key(job_id).encode()
+        return Encoded(job_id, value, key, shard_of(job_id, self._shards))
+
+    def send(self, definition: Mapping[str, Any]) -> str:
+        """Hand one over; return the job's id."""
+        record = self.encoded(definition)
+        self.hand_over(record)
+        return record.job_id
+
+    def hand_over(self, record: Encoded) -> None:
+        """Give a record to the producer, waiting while its queue is full."""
         while True:
             try:
-                self._producer.produce(self._topic, value, key, shard_of(job_id, self._shards))
-                return job_id
+                self._producer.produce(self._topic, record.value, record.key, record.shard)
+                return
             except BufferError:
                 self._producer.poll(0.05)
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from tocsin.dev.roles import endpoint_environ
 from tocsin.dev.servers import prepare, settings_for
 from tocsin.devcluster import DevCluster, Endpoints
 
-READY_S: Final = 120.0
+READY_S: Final = 90.0
 STOP_S: Final = 60.0
 
 
@@ -59,15 +59,21 @@ class Rig:
 
     @contextmanager
     def role(
-        self, role: str, ready: Callable[[dict[str, Any]], bool], name: str | None = None
+        self,
+        role: str,
+        ready: Callable[[dict[str, Any]], bool],
+        name: str | None = None,
+        extra: Mapping[str, str] | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run a role until the block ends, unless it ended before; its log goes beside the servers' data.
 
-        ``name``: of the process, where there are several of a role.
+        ``name``: of the process, where there are several of a role. ``extra``: more of its environment.
         """
         name = name or role
         ready_file = self.directory / f"{name}.json"
-        environ = {**os.environ, **endpoint_environ(self.endpoints), "TOCSIN_READY_FILE": str(ready_file)}
+        ready_file.unlink(missing_ok=True)
+        environ = {**os.environ, **endpoint_environ(self.endpoints), **(extra or {})}
+        environ["TOCSIN_READY_FILE"] = str(ready_file)
         words = [sys.executable, "-m", "tocsin", role, "--name", name]
         with (self.directory / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(words, env=environ, stdout=log, stderr=log)
@@ -78,7 +84,7 @@ class Rig:
             return ready_file.exists() and ready(json.loads(ready_file.read_text("utf-8")))
 
         try:
-            wait_until(serves)
+            wait_until(serves, said=lambda: self.tail(name))
             yield process
         finally:
             process.terminate()
@@ -88,16 +94,22 @@ class Rig:
                 process.kill()
                 process.wait()
 
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what a process said of itself once it served."""
+        found = json.loads((self.directory / f"{name}.json").read_text("utf-8"))
+        assert isinstance(found, dict)
+        return found
+
     def tail(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text("utf-8", errors="replace")[-2000:]
 
 
-def wait_until(holds: Callable[[], bool], wait_s: float = READY_S) -> None:
-    """Wait for a condition; end the benchmark where it does not come."""
+def wait_until(holds: Callable[[], bool], wait_s: float = READY_S, said: Callable[[], str] = str) -> None:
+    """Wait for a condition; end the benchmark where it does not come, with what is ``said`` then."""
     deadline = time.monotonic() + wait_s
     while not holds():
         if time.monotonic() > deadline:
-            raise SystemExit(f"waited {wait_s:.0f} s in vain")
+            raise SystemExit(f"waited {wait_s:.0f} s in vain\n{said()}")
         time.sleep(0.05)
 
 
@@ -111,3 +123,31 @@ def rig() -> Iterator[Rig]:
             yield Rig(directory, cluster.up(fresh=True, die_with_parent=True))
         finally:
             cluster.down()
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return median, 99th percentile and maximum."""
+    ordered = sorted(values)
+    picked = {"p50": ordered[len(ordered) // 2], "p99": ordered[int(len(ordered) * 0.99)], "max": ordered[-1]}
+    return {name: round(value, 1) for name, value in picked.items()}
+
+
+def peak_memory_mib(pid: int) -> float:
+    """Return the most memory that a running process has had, MiB; 0 where the kernel does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    except OSError:
+        return 0.0
+    return next((round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmHWM:")), 0.0)
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time that a running process has used with all its threads, s; Linux only, elsewhere 0.
+
+    It says what something costs also on a machine that other work keeps busy.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

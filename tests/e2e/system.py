@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from operator import not_
@@ -157,12 +157,15 @@ class System:
         for role in roles or ROLES:
             self.wait_ready(role)
 
-    def start_unready(self, role: str, name: str | None = None, env: dict[str, str] | None = None) -> None:
-        """Start one role, and return at once; ``env``: more of its environment."""
+    def start_unready(
+        self, role: str, name: str | None = None, env: dict[str, str] | None = None, more: Sequence[str] = ()
+    ) -> None:
+        """Start one role, and return at once; ``env``: more of its environment, ``more``: of its command line."""
         name = name or role
         ready = self._ready_file(name)
         ready.unlink(missing_ok=True)
         words = [sys.executable, "-m", "tocsin", role, "--name", f"{self.unique}-{name}", "--ready-file", str(ready)]
+        words += more
         if role == "gateway":
             words += ["--port", "0"]
         with (self.directory / f"{name}.log").open("ab") as log:
@@ -170,6 +173,11 @@ class System:
 
     def _ready_file(self, role: str) -> Path:
         return self.directory / f"{role}.json"
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what a process said of itself when it was ready."""
+        facts: dict[str, Any] = json.loads(self._ready_file(name).read_text())
+        return facts
 
     def wait_ready(self, role: str) -> None:
         def ready() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,22 @@ def test_a_process_dies_at_a_named_point(system: System, role: str, point: str) 
     assert set(calls) == jobs
     marked = {c.headers["tocsin-job-id"] for c in system.target.calls if "tocsin-redelivered" in c.headers}
     assert {job for job, count in calls.items() if count > 1} <= marked, "what ran twice is marked"
+
+
+def test_several_processes_of_a_role_under_one_parent_share_the_work_and_stop_with_it(system: System) -> None:
+    system.stop("trigger", "worker")
+    for role in ("trigger", "worker"):
+        system.start_unready(role, more=("--processes", "2"))
+    for role in ("trigger", "worker"):
+        system.wait_ready(role)
+    said = [one for role in ("trigger", "worker") for one in system.facts(role)["processes"]]
+    assert [one["name"] for one in said] == [
+        f"{system.unique}-{n}" for n in ("trigger-1", "trigger-2", "worker-1", "worker-2")
+    ]
+    assert len({one["metrics_url"] for one in said}) == 4
+    jobs = {system.create_job(delay_s=n % 3) for n in range(40)}
+    _all_succeeded(system, jobs)
+    assert len(system.target.calls) == len(jobs)
+    system.stop("trigger", "worker")
+    assert not [one for one in said if Path(f"/proc/{one['pid']}").exists()]
+    system.start("trigger", "worker")

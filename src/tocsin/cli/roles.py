@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,15 @@ from tocsin.config import Settings
 
 Name = Annotated[str | None, typer.Option(help="Name of this process; stays over restarts. Default: the host's.")]
 MetricsPort = Annotated[int | None, typer.Option(help="Port for Prometheus metrics; 0 takes any free one.")]
+Processes = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=256,
+        help="So many, named NAME-1, NAME-2, …; each uses one core. One that dies is started again. Metrics are on the"
+        " port given and those after it.",
+    ),
+]
 ReadyFile = Annotated[str | None, typer.Option(help="Written, as JSON, once the process serves.")]
 
 
@@ -50,11 +60,26 @@ def gateway(
     raise typer.Exit(run_gateway(settings))
 
 
-def trigger(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:
+def trigger(
+    name: Name = None, processes: Processes = 1, metrics_port: MetricsPort = None, ready_file: ReadyFile = None
+) -> None:
     """Own shards, and fire what is due."""
     from tocsin.bootstrap.trigger import run_trigger
 
-    raise typer.Exit(run_trigger(settings_with(name, metrics_port, ready_file)))
+    settings = settings_with(name, metrics_port, ready_file)
+    if processes > 1:
+        raise typer.Exit(several("trigger", settings, processes))
+    raise typer.Exit(run_trigger(settings))
+
+
+def several(role: str, settings: Settings, count: int, more: Sequence[str] = ()) -> int:
+    """Run several processes of a role; return the exit code. ``more``: what each is told besides."""
+    from tocsin.bootstrap.copies import run_copies
+
+    try:
+        return run_copies(role, settings.name, count, settings.metrics.port, settings.ready_file, more)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--metrics-port") from error
 
 
 def worker(
@@ -73,6 +98,7 @@ def worker(
         bool, typer.Option("--allow-command", help="Run commands, as this process's user and on its machine.")
     ] = False,
     allow_container: Annotated[bool, typer.Option("--allow-container", help="Run containers.")] = False,
+    processes: Processes = 1,
     metrics_port: MetricsPort = None,
     ready_file: ReadyFile = None,
 ) -> None:
@@ -83,7 +109,13 @@ def worker(
     parts = {"worker": {key: value for key, value in said.items() if value}}
     if app is not None:
         sys.path.insert(0, str(Path.cwd()))  # where the module is looked for first, as by `python -m`
-    raise typer.Exit(run_worker(settings_with(name, metrics_port, ready_file, **parts)))
+    settings = settings_with(name, metrics_port, ready_file, **parts)
+    if processes > 1:
+        words = [word for one in pool or () for word in ("--pool", one)]
+        words += ["--app", app] if app is not None else []
+        words += [f"--allow-{what}" for what in ("command", "container") if said[f"allow_{what}"]]
+        raise typer.Exit(several("worker", settings, processes, words))
+    raise typer.Exit(run_worker(settings))
 
 
 def projector(name: Name = None, metrics_port: MetricsPort = None, ready_file: ReadyFile = None) -> None:

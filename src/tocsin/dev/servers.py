@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from tocsin.bootstrap.cluster import apply_topics, check_cluster, open_store
+from tocsin.bootstrap.restarts import Restarts
 from tocsin.bootstrap.schema import apply_migrations
 from tocsin.config import Settings
 from tocsin.dev.audience import Audience
-from tocsin.dev.restarts import Restarts
 from tocsin.dev.signals import HurryAsked, StopAsked, StopSignals
 from tocsin.devcluster import DevCluster, DevClusterError, Endpoints
 from tocsin.domain.errors import Refused, Unavailable

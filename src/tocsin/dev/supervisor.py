@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tocsin.bootstrap.restarts import POLICY, RestartPolicy, Restarts
 from tocsin.dev.audience import Audience
 from tocsin.dev.child import ChildProcess, ChildSpec, said_of_exit
 from tocsin.dev.errors import DevError
 from tocsin.dev.log_lines import LogTail, Repetition, ShownLine, shown_line
-from tocsin.dev.restarts import POLICY, RestartPolicy, Restarts
 from tocsin.devcluster.files import excerpt
 
 TICK_S: Final = 0.1

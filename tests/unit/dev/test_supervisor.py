@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.dev.children import DIES, SERVES, STUBBORN, WAIT_S, Listener, is_running, spec_of, until
+from tocsin.bootstrap.restarts import RestartPolicy
 from tocsin.dev.errors import DevError
-from tocsin.dev.restarts import RestartPolicy
 from tocsin.dev.supervisor import LINES_PER_TICK_MAX, Supervisor
 
 QUICK = RestartPolicy(first_s=0.01, max_s=0.02, loop_deaths=3)

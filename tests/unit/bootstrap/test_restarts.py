@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin.dev.restarts import RestartPolicy, Restarts
+from tocsin.bootstrap.restarts import RestartPolicy, Restarts
 
 
 def test_waits_double_up_to_the_longest() -> None:

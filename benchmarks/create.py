@@ -1,0 +1,187 @@
+"""``create``: how many jobs a second one trigger takes on, through the topic and through the REST door.
+
+*Through the topic*: records that were encoded before are handed to a producer at once; *decided* is when the last
+outcome was read, *indexed* when the store's index holds a row of each. *Through REST*: requests begin at a steady rate,
+whether or not earlier ones were answered, and each counts from the moment at which it was to begin; then as many as a
+number of connections can make. Run it by ``make bench-create``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import orjson
+from rich.console import Console
+
+from benchmarks.creates import Creates, Outcomes
+from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.rig import Rig, cpu_s, peak_memory_mib, rig, spread
+from tocsin.adapters.cassandra.session import connect
+from tocsin.adapters.kafka.names import TopicNames
+from tocsin.bootstrap.stores import store_address
+from tocsin.domain.instants import format_rfc3339
+
+TOPIC_GOAL: Final = 2_000
+REST_GOAL_MS: Final = 100.0
+AHEAD_MINUTES: Final = 600
+"""Due so long from now that nothing of it fires, or is read ahead, while it is measured."""
+PATIENCE_S: Final = 300.0
+LOOK_EVERY_S: Final = 0.2
+WARM_UP: Final = 500
+TARGET: Final = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "create"}'}
+
+console = Console()
+
+
+def through_topic(
+    system: Rig, names: TopicNames, trigger: int, n: int, minutes: int, first_minute: int
+) -> dict[str, Any]:
+    """Create N one-offs, spread over some minutes; return the figures. ``trigger``: its pid."""
+    outcomes, creates = Outcomes(system, names, "create"), Creates(system, names, "create")
+    due = [format_rfc3339((first_minute + number % minutes) * 60_000_000 + number) for number in range(n)]
+    records = [creates.encoded({"run_at": at, "target": TARGET}) for at in due]
+    began, cpu_before_s = time.time(), cpu_s(trigger)
+    for record in records:
+        creates.hand_over(record)
+    creates.flush()
+    in_log_s = time.time() - began
+    decided = outcomes.await_accepted(n, began + PATIENCE_S)
+    decided_s = time.time() - began
+    outcomes.close()
+    indexed = await_indexed(system, n, range(first_minute, first_minute + minutes), began + PATIENCE_S)
+    indexed_s = time.time() - began
+    if decided < n or indexed < n:
+        raise SystemExit(f"of {n} creates {decided} were decided and {indexed} indexed within {PATIENCE_S:.0f} s")
+    return {
+        "n": n,
+        "minutes": minutes,
+        "in_the_log_after_s": round(in_log_s, 2),
+        "decided_per_s": round(n / decided_s),
+        "indexed_after_decided_s": round(indexed_s - decided_s, 2),
+        "decided_and_indexed_per_s": round(n / indexed_s),
+        "trigger_cpu_us_per_create": round((cpu_s(trigger) - cpu_before_s) / n * 1e6),
+        "trigger_memory_mib_max": peak_memory_mib(trigger),
+    }
+
+
+def await_indexed(system: Rig, n: int, minutes: range, until_s: float) -> int:
+    """Count rows of the index until there are N; return how many there were."""
+    connection = connect(store_address(system.settings))
+    counted = 0
+    try:
+        session = connection.session
+        count = session.prepare("SELECT COUNT(*) FROM schedule_index WHERE bucket_minute = ? AND shard = ?")
+        left = {(minute, shard) for minute in minutes for shard in range(system.shards)}
+        share = n // len(left) // 2  # Nearly all of a bucket's rows are there long before its last one.
+        while counted < n and time.time() < until_s:
+            found = {place: session.execute(count, place).one()[0] for place in left}
+            counted = sum(found.values())
+            if min(found.values()) >= share:
+                time.sleep(LOOK_EVERY_S)
+    finally:
+        connection.close()
+    return counted
+
+
+async def at_a_rate(url: str, per_s: float, lasts_s: float) -> tuple[list[float], Counter[int]]:
+    """Create jobs at a steady rate; return how long each took, ms, and how often each status was answered."""
+    took_ms: list[float] = []
+    statuses: Counter[int] = Counter()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        begin_s = time.monotonic() + 0.5
+
+        async def one(number: int) -> None:
+            at_s = begin_s + number / per_s
+            await asyncio.sleep(at_s - time.monotonic())
+            statuses[await create(session, url)] += 1
+            took_ms.append((time.monotonic() - at_s) * 1000)
+
+        await asyncio.gather(*(one(number) for number in range(round(per_s * lasts_s))))
+    return took_ms, statuses
+
+
+async def as_many_as_can_be(url: str, connections: int, lasts_s: float) -> tuple[float, Counter[int]]:
+    """Create jobs on so many connections, one after another on each; return creates a second, and the statuses."""
+    statuses: Counter[int] = Counter()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        began_s = time.monotonic()
+
+        async def many() -> None:
+            while time.monotonic() < began_s + lasts_s:
+                statuses[await create(session, url)] += 1
+
+        await asyncio.gather(*(many() for _ in range(connections)))
+        took_s = time.monotonic() - began_s
+    return statuses[201] / took_s, statuses
+
+
+async def create(session: aiohttp.ClientSession, url: str) -> int:
+    body = orjson.dumps({"delay_s": AHEAD_MINUTES * 60, "target": TARGET})
+    async with session.post(f"{url}/v1/jobs", data=body, headers={"Content-Type": "application/json"}) as answer:
+        await answer.read()
+        return answer.status
+
+
+def through_rest(url: str, gateway: int, per_s: float, lasts_s: float, connections: int) -> dict[str, Any]:
+    """Return the figures of the REST door. ``gateway``: its pid."""
+    asyncio.run(at_a_rate(url, per_s, 3.0))  # Pools are filled and statements prepared.
+    cpu_before_s = cpu_s(gateway)
+    took_ms, statuses = asyncio.run(at_a_rate(url, per_s, lasts_s))
+    used_s = cpu_s(gateway) - cpu_before_s
+    most_per_s, most_statuses = asyncio.run(as_many_as_can_be(url, connections, lasts_s / 2))
+    return {
+        "per_s": per_s,
+        "lasts_s": lasts_s,
+        "latency_ms": spread(took_ms),
+        "statuses": {str(status): count for status, count in sorted(statuses.items())},
+        "gateway_cpu_us_per_create": round(used_s / len(took_ms) * 1e6),
+        "connections": connections,
+        "created_per_s_on_these": round(most_per_s),
+        "statuses_on_these": {str(status): count for status, count in sorted(most_statuses.items())},
+    }
+
+
+def goals_of(topic: dict[str, Any], rest: dict[str, Any]) -> list[Goal]:
+    created, p99 = topic["decided_and_indexed_per_s"], rest["latency_ms"]["p99"]
+    others = sum(rest["statuses"].values()) - rest["statuses"].get("201", 0)
+    return [
+        Goal("through the topic, decided and indexed a second", f">= {TOPIC_GOAL}", created, created >= TOPIC_GOAL),
+        Goal(f"REST p99, ms, at {rest['per_s']:.0f}/s", f"< {REST_GOAL_MS:.0f}", p99, p99 < REST_GOAL_MS),
+        Goal(f"REST answers but 201, at {rest['per_s']:.0f}/s", "0", others, others == 0),
+    ]
+
+
+def main() -> None:
+    """Measure both doors, and write the result."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.create", description=__doc__)
+    parser.add_argument("--n", type=int, default=20_000, help="creates through the topic")
+    parser.add_argument("--minutes", type=int, default=10, help="over which these are due")
+    parser.add_argument("--per-s", type=float, default=200.0, help="creates a second through REST")
+    parser.add_argument("--lasts-s", type=float, default=20.0)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--out", type=Path, default=RESULTS / "create.json")
+    given = parser.parse_args()
+    with rig() as system:
+        names = TopicNames(system.settings.kafka.topic_prefix)
+        with system.role("trigger", lambda facts: len(facts["shards"]) == system.shards) as trigger:
+            first = int(time.time() // 60) + AHEAD_MINUTES
+            through_topic(system, names, trigger.pid, WARM_UP, 1, first)
+            topic = through_topic(system, names, trigger.pid, given.n, given.minutes, first + 1)
+            console.print(topic)
+            with system.role("gateway", lambda facts: True, extra={"TOCSIN_GATEWAY__PORT": "0"}) as gateway:
+                url = system.facts("gateway")["gateway_url"]
+                rest = through_rest(url, gateway.pid, given.per_s, given.lasts_s, given.connections)
+    figures = {"topic": topic, "rest": rest}
+    write_result(given.out, ["python", "-m", "benchmarks.create", *sys.argv[1:]], figures, goals_of(topic, rest))
+    console.print_json(given.out.read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()
