@@ -40,10 +40,24 @@ class ContainerCli:
     run_options: Sequence[str] = ()
 
 
+def digest_of(execution_id: str) -> str:
+    """Return a short name of an execution, of letters and digits only."""
+    return hashlib.blake2b(execution_id.encode(), digest_size=10).hexdigest()
+
+
 def container_name(head: AttemptHead) -> str:
     """Return the name of a dispatch's container: the same whoever asks, and another for each dispatch."""
-    digest = hashlib.blake2b(head.execution_id.encode(), digest_size=10).hexdigest()
-    return f"tocsin-{digest}-{head.attempt}-{head.token}"
+    return f"tocsin-{digest_of(head.execution_id)}-{head.attempt}-{head.token}"
+
+
+def judge_container(code: int) -> AttemptError | None:
+    """Return what the exit status of a container means; None: success."""
+    if code not in SIGNALLED:
+        return judge_exit(code)
+    number = code - 128
+    known = number in {one.value for one in signal.Signals}
+    name = signal.Signals(number).name if known else f"signal {number}"
+    return AttemptError("signal", f"killed by {name}", code)
 
 
 def run_command(cli: ContainerCli, attempt: Attempt, target: ContainerTarget) -> list[str]:
@@ -98,9 +112,4 @@ class ContainerRunner(ProgramRunner):
     def _judge(self, code: int) -> AttemptError | None:
         if code == CLI_FAILED:
             return AttemptError("container", "the container could not be started", code)
-        if code in SIGNALLED:
-            number = code - 128
-            known = number in {one.value for one in signal.Signals}
-            name = signal.Signals(number).name if known else f"signal {number}"
-            return AttemptError("signal", f"killed by {name}", code)
-        return judge_exit(code)
+        return judge_container(code)
