@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import NoDecode
@@ -31,6 +31,15 @@ class ProgramSettings(BaseModel):
     container_cli: Annotated[tuple[str, ...], NoDecode] = Field(
         ("podman",), min_length=1, description="podman or docker, with options that stand before the verb"
     )
+    container_runtime: Literal["cli", "kubernetes"] = Field(
+        "cli", description="kubernetes: containers are Jobs of a cluster; needs the extra tocsin[kubernetes]"
+    )
+    kubernetes_namespace: str = Field("default", description="of Jobs and their pods")
+    kubernetes_service_account: str | None = Field(None, description="of pods; None: the namespace's own")
+    kubernetes_config: str | None = Field(
+        None, description="a kubeconfig file; None: that of the pod in which this worker runs, else of this user"
+    )
+    kubernetes_context: str | None = Field(None, description="of the kubeconfig; None: its current one")
     container_network: str | None = Field(None, description="network of containers; None: what the command line takes")
     container_run_options: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="further options of the verb `run`"

@@ -37,7 +37,9 @@ def program_runners(worker: WorkerSettings, clock: Clock, logs: RunLogs) -> dict
     containers: TargetRunner = RefusingRunner(clock, NO_CONTAINERS)
     if worker.allow_command:
         commands = CommandRunner(clock, logs, worker.program_grace_s, _scratch(worker))
-    if worker.allow_container:
+    if worker.allow_container and worker.container_runtime == "kubernetes":
+        containers = _kubernetes(worker, clock, logs)
+    elif worker.allow_container:
         containers = ContainerRunner(clock, logs, worker.program_grace_s, _scratch(worker), _container_cli(worker))
     return {CommandTarget.type: commands, ContainerTarget.type: containers}
 
@@ -58,3 +60,15 @@ def _container_cli(worker: WorkerSettings) -> ContainerCli:
             f"there is no program {program!r} for containers; TOCSIN_WORKER__CONTAINER_CLI names podman or docker"
         )
     return ContainerCli(worker.container_cli, worker.container_network, worker.container_run_options)
+
+
+def _kubernetes(worker: WorkerSettings, clock: Clock, logs: RunLogs) -> TargetRunner:
+    """Return what runs containers as Jobs; its modules need a library that is there only where it was asked for."""
+    try:
+        from tocsin.bootstrap.kubernetes import kubernetes_runner
+    except ImportError as error:
+        raise Refused(
+            f"Kubernetes Jobs need its client library ({error}); install tocsin[kubernetes], or leave "
+            "TOCSIN_WORKER__CONTAINER_RUNTIME out"
+        ) from error
+    return kubernetes_runner(worker, clock, logs)
