@@ -42,5 +42,5 @@ def kubernetes_runner(worker: WorkerSettings, clock: Clock, logs: RunLogs) -> Ku
         return KubernetesRunner(clock, logs, connect, place, uuid_utils.uuid7().hex)
     except (config.ConfigException, OSError) as error:
         raise Refused(
-            f"there is no way to a Kubernetes cluster ({error}); TOCSIN_WORKER__KUBERNETES_CONFIG names a kubeconfig file"
+            f"there is no way to a Kubernetes cluster ({error}); TOCSIN_WORKER__KUBERNETES_CONFIG names a kubeconfig"
         ) from error
