@@ -67,7 +67,7 @@ def speaks_against_target(kind: ReportKind, error: AttemptError | None) -> bool 
         return True
     if kind is not ReportKind.FAILED or error is None or error.error_class in WORKERS_OWN_CLASSES:
         return None
-    if error.status is not None:
+    if error.error_class == STATUS and error.status is not None:
         return 500 <= error.status <= 599
     return error.error_class not in FINAL_CLASSES and error.error_class != ASKED_FOR_PATIENCE
 

@@ -14,7 +14,7 @@ import structlog
 
 from tocsin.domain.executions import AttemptError, Execution, ReportKind
 from tocsin.domain.retries import speaks_against_target
-from tocsin.domain.targets import HttpTarget, Target
+from tocsin.domain.targets import HandlerTarget, HttpTarget, Target
 from tocsin.engine.circuit_breaker import BreakerLimits, BreakerState, CircuitBreaker
 from tocsin.ports.meters import WorkerMeter
 
@@ -110,8 +110,11 @@ class Breakers:
 def key_of(execution: Execution) -> Key:
     """Return whose breaker an execution stands behind."""
     target = execution.target
-    name = _address_of(target.url) if isinstance(target, HttpTarget) else _name_of(target)
-    return execution.head.tenant_id, name
+    if isinstance(target, HttpTarget):
+        return execution.head.tenant_id, _address_of(target.url)
+    if isinstance(target, HandlerTarget):
+        return execution.head.tenant_id, f"{target.type}:{target.pool}/{target.name}"
+    return execution.head.tenant_id, _name_of(target)
 
 
 @lru_cache(URLS_KEPT)
