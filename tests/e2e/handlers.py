@@ -42,6 +42,7 @@ def start_app(system: System) -> None:
     name = "handlers"
     ready = system.directory / f"{name}.json"
     env = {**system.env, "TOCSIN_READY_FILE": str(ready), "TOCSIN_NAME": f"{system.unique}-{name}"}
+    env["TOCSIN_WORKER__ALLOW_COMMAND"] = "true"
     with (system.directory / f"{name}.log").open("ab") as log:
         system.processes[name] = subprocess.Popen([sys.executable, str(EXAMPLE)], env=env, stdout=log, stderr=log)
     system.wait_ready(name)
@@ -63,3 +64,12 @@ def pools(system: System) -> dict[str, int]:
     command = [sys.executable, "-m", "tocsin", "fleet", "-o", "json"]
     done = subprocess.run(command, env=system.env, capture_output=True, text=True, check=True)
     return {pool["name"]: pool["workers"] for pool in json.loads(done.stdout)["pools"]}
+
+
+def output(system: System, run: dict[str, Any]) -> str:
+    """Return what a run has printed, as `tocsin runs get --logs --follow` shows it."""
+    words = ["runs", "--url", system.gateway_url, "get", run["execution_id"], "--logs", "--follow"]
+    command = [sys.executable, "-m", "tocsin", *words]
+    done = subprocess.run(command, env=system.env, capture_output=True, text=True, timeout=60, check=True)
+    assert f"the run is {run['state']}" in done.stderr
+    return done.stdout

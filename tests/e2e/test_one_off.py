@@ -117,11 +117,18 @@ def test_a_services_own_functions_run_in_a_pool_that_was_made_meanwhile(system: 
     failing = handlers.create(system, handlers.handler_job("charge-card", {"card": "expired"}, retry=retry))
     unfit = handlers.create(system, handlers.handler_job("send-reminder", {"to": "ada", "day": "soon"}, retry=retry))
     slow = handlers.create(system, handlers.handler_job("wait-for-files", timeout_s=1))
+    argv = ["/bin/sh", "-c", "echo attempt $TOCSIN_ATTEMPT; echo why >&2; exit 3"]
+    program = handlers.create(system, {"target": {"type": "command", "pool": "reminders", "argv": argv}, "delay_s": 0})
     assert handlers.pools(system) == {"reminders": 0}, "their work waits for its workers"
     handlers.start_app(system)
     assert handlers.pools(system) == {"reminders": 1}
 
-    assert handlers.ended(system, asynchronous)[0]["result"] == "told ada of 11 October (attempt 1)"
+    told = handlers.ended(system, asynchronous)[0]
+    assert told["result"] == "told ada of 11 October (attempt 1)"
+    assert "sent" in handlers.output(system, told)
+    (run,) = handlers.ended(system, program)
+    assert (run["state"], run["error"]["class"], run["error"]["status"]) == ("DEAD", "exit", 3)
+    assert run["result"] + "\n" == handlers.output(system, run) == "attempt 1\nwhy\n"
     assert handlers.ended(system, plain)[0]["result"] == '{"primes":168}'
     second, first = handlers.ended(system, again)
     assert (second["state"], first["error"]["class"]) == ("SUCCEEDED", "retry")
