@@ -200,3 +200,18 @@ def test_a_close_writes_what_waits_and_gives_up_in_time(
     writer.close(0.05)
     wait_until(lambda: meter.lost == 5, "the loss to be counted")
     assert store.closed
+
+
+def test_a_close_does_not_wait_for_a_store_that_hangs(
+    store: Store, make: Callable[..., tuple[OutputWriter, Bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "JOIN_WAIT_S", 0.1)
+    store.gate.clear()
+    writer, _ = make()
+    log = writer.open(place())
+    log.write(b"never")
+    log.end()
+    began = time.monotonic()
+    writer.close(0.1)
+    assert time.monotonic() - began < 30, "the store hangs for a minute"
+    assert not store.closed

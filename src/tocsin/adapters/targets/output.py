@@ -26,6 +26,7 @@ log = structlog.get_logger()
 PAUSE_S: Final = (0.2, 5.0)
 """The first and the longest pause after the store did not answer; doubling in between."""
 LOG_EVERY_S: Final = 10.0
+JOIN_WAIT_S: Final = 1.0
 LOG_COST: Final = 500
 """What an attempt's log counts for before it has printed anything, bytes: there may be many short ones."""
 
@@ -139,8 +140,10 @@ class OutputWriter:
         with self._changed:
             self._give_up_at_s = min(self._give_up_at_s, time.monotonic() + wait_s)
             self._changed.notify()
-        self._thread.join(wait_s + PAUSE_S[1])
-        self._store.close()
+        self._thread.join(wait_s + JOIN_WAIT_S)
+        if not self._thread.is_alive():
+            self._store.close()
+        # Else it waits for a store that is away, and holds its connection; a stop does not wait for both.
 
     # In the thread
 
