@@ -85,7 +85,8 @@ class WorkerLoad:
             "timeout_s": 2 * self.long_s[1] + 30,
         }
         definition = {"run_at": format_rfc3339(due), "target": target, "retry": RETRY, "misfire_after_s": 3600}
-        if self.at_most_once_every and number % self.at_most_once_every == 0:
+        if self.at_most_once_every and number // LONG_EVERY % self.at_most_once_every == 0:
+            # Ten in a row, so that they are long as often as others.
             definition["delivery"] = "at_most_once"
             self.at_most_once.add(job_id)
         command = Command("create", f"c-{job_id}", job_id, None, 0, definition)  # type: ignore[arg-type]
