@@ -173,6 +173,12 @@ class TriggerSettings(BaseModel):
     alerts_per_turn_max: int = Field(
         20, ge=0, description="alerts of one shard told one by one in one turn; the rest is summed up by kind"
     )
+    overlap_queue_max: int = Field(
+        100,
+        ge=1,
+        le=10_000,
+        description="executions of a job, or of a concurrency group, that wait behind an active one",
+    )
     cursor_persist_s: float = Field(10.0, gt=0, description="an idle shard writes its cursor this often")
     zone_change_after_s: float = Field(
         600.0, ge=60, le=86_400, description="zone data count so long after an owner found others than its shard's"

@@ -183,6 +183,9 @@ UNSEEN: Final[dict[str, str]] = {
         "tests/unit/worker/test_worker_handover.py"
         "::test_a_lease_survives_the_loss_of_its_partition_and_its_return_to_this_very_worker"
     ),
+    "W12 a successor waits for the end of what it replaces": (
+        "tests/unit/cases/test_overlap.py::test_con_5_the_successor_waits_until_the_replaced_run_is_confirmed_stopped"
+    ),
     "W13 a stop returns what has not started": (
         "tests/unit/worker/test_worker_handover.py::test_a_stop_whose_grace_is_over_returns_the_rest"
     ),

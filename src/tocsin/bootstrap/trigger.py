@@ -291,6 +291,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         outlived_after_s=(trigger.executions_kept_days - 1) * 86_400,
         alerts_max=trigger.alerts_per_turn_max,
         max_reaps=trigger.max_reaps,
+        overlap_queue_max=trigger.overlap_queue_max,
         zone_change_after_s=trigger.zone_change_after_s,
         cursor_persist_s=trigger.cursor_persist_s,
         parking=ParkingLimits(trigger.park_after_s, trigger.parked_max, trigger.parked_bytes_max),

@@ -105,7 +105,18 @@ MaxAttempts = Annotated[int | None, typer.Option("--max-attempts", rich_help_pan
 BaseS = Annotated[float | None, typer.Option("--base-s", rich_help_panel=_HOW, help="The first retry's longest wait.")]
 MaxS = Annotated[float | None, typer.Option("--max-s", rich_help_panel=_HOW, help="The longest wait of all.")]
 Concurrency = Annotated[
-    str | None, typer.Option("--concurrency", rich_help_panel=_HOW, help="skip_if_running (default) or allow.")
+    str | None,
+    typer.Option("--concurrency", rich_help_panel=_HOW, help="skip_if_running (default), allow, queue or replace."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", rich_help_panel=_HOW, help="Jobs of a group never run at once; given at the create."),
+]
+MaxDuration = Annotated[
+    str | None,
+    typer.Option(
+        "--max-duration", metavar="DURATION", rich_help_panel=_HOW, help="Of a run, over all its attempts; then DEAD."
+    ),
 ]
 
 CatchUp = Annotated[
@@ -221,6 +232,8 @@ class JobFlags:
     base_s: BaseS = None
     max_s: MaxS = None
     concurrency: Concurrency = None
+    group: Group = None
+    max_duration: MaxDuration = None
     catch_up: CatchUp = None
     misfire_after: MisfireAfter = None
     grace: Grace = None
@@ -245,6 +258,8 @@ class JobFlags:
             "target": target_of(self, definition.get("target") or {}),
             "retry": self._retry(definition.get("retry")),
             "concurrency": self.concurrency,
+            "concurrency_group": self.group,
+            "max_duration_s": seconds_of(self.max_duration, "--max-duration") if self.max_duration else None,
             "catch_up": self.catch_up,
             "misfire_after_s": seconds_of(self.misfire_after, "--misfire-after") if self.misfire_after else None,
             "grace_s": seconds_of(self.grace, "--grace") if self.grace else None,

@@ -14,7 +14,9 @@ from tocsin.cli.shown import Output, OutputOption, plain, print_fields, print_js
 from tocsin.domain.instants import SECOND, parse_rfc3339
 
 app = typer.Typer(
-    no_args_is_help=True, help="See what became of a job's executions, and run dead ones again.", epilog=EPILOG
+    no_args_is_help=True,
+    help="See what became of a job's executions, cancel them, and run dead ones again.",
+    epilog=EPILOG,
 )
 
 
@@ -132,6 +134,23 @@ def retry_run(
             print_json(answer)
         else:
             typer.echo(f"attempt {answer['attempt']} of {plain(answer['execution_id'])} is to come")
+
+
+@app.command("cancel")
+def cancel_run(
+    ctx: typer.Context,
+    execution_id: Annotated[str, typer.Argument(metavar="EXECUTION", help="Its id, whole.")],
+    gateway: Gateway = None,
+    tenant: Tenant = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Cancel a run that has not ended: at once where it has not started, else as soon as it is known to be over."""
+    with failures_told():
+        answer = open_door(ctx, gateway, tenant).ask("POST", path_of("runs", f"{execution_id}:cancel")).body
+        if output is Output.JSON:
+            print_json(answer)
+        else:
+            typer.echo(plain(f"{answer['detail']}: {answer['message']}"))
 
 
 def what_text(run: dict[str, Any]) -> str:

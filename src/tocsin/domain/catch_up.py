@@ -38,6 +38,10 @@ class SkipReason(StrEnum):
 
     OVERLAP = "overlap"
     """An execution of the job was active."""
+    QUEUE_FULL = "queue_full"
+    """As many as may were waiting behind an active one already."""
+    REPLACED = "replaced"
+    """A later one took its place before it could start."""
     MISSED = "missed"
     """A late run stands for it."""
     LATE = "late"

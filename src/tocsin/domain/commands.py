@@ -21,6 +21,8 @@ class CommandKind(StrEnum):
     TRIGGER = "trigger"
     REDRIVE = "redrive"
     """A dead execution is to be attempted again."""
+    CANCEL = "cancel"
+    """An execution that has not ended is to end."""
     DELETE = "delete"
     SUSPEND = "suspend"
     """An owner's own: it cannot serve the job, and pauses it."""
@@ -42,7 +44,6 @@ SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_
 """Kinds that concern the shard to whose partition they are sent, and no job."""
 LATER_KINDS: Final = {
     "backfill": "running past occurrences",
-    "cancel": "cancelling an execution",
 }
 """Kinds of the contract that are refused by name until they work."""
 
@@ -62,7 +63,8 @@ class Command:
         reason: for a pause, why; kept with the job.
         until: for a pause, the RFC 3339 time at which the job resumes by itself.
         zone_data: for set_zone_data, the version that counts from now on.
-        execution_id: for a redrive, what is to run again; its sender vouches that it is dead.
+        execution_id: for a redrive, what is to run again; its sender vouches that it is dead. For a cancel, what is
+            to end.
         attempts_before: for a redrive, how many attempts that has had.
         redrives_before: for a redrive, how often it was redriven before.
         not_before: for a redrive, the RFC 3339 time before which it is not attempted.
@@ -114,6 +116,14 @@ class OutcomeDetail(StrEnum):
     """Another job stands under that id or key."""
     STALE_VERSION = "stale_version"
     """The job is not at the version that the command names."""
+    QUEUED = "queued"
+    """What a trigger or a redrive asks for waits behind an execution that is active."""
+    CANCELLED = "cancelled"
+    """The execution had not started, and has ended."""
+    CANCELLING = "cancelling"
+    """The execution may run, and ends once its worker, its silence or its deadline says that it does not."""
+    ENDED = "ended"
+    """Nothing of the execution is active: there is nothing to cancel."""
     RUNNING = "running"
     """A trigger or a redrive was refused: an execution is active, and the job's policy is to skip then."""
     FINISHED = "finished"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tocsin.domain.catch_up import CatchUpPolicy, catch_up_mapping, parse_catch_up
@@ -21,6 +21,8 @@ from tocsin.domain.policies import (
     Overlap,
     RetryPolicy,
     parse_delivery,
+    parse_group,
+    parse_max_duration,
     parse_overlap,
     parse_retry,
     retry_mapping,
@@ -38,15 +40,13 @@ METADATA_BYTES_MAX: Final = 16 * 1024
 KNOWN: Final = (
     "name", "schedule", "run_at", "delay_s", "spread_s", "target", "labels", "metadata",
     "retry", "concurrency", "catch_up", "misfire_after_s", "grace_s", "max_catch_up", "on_resume",
-    "idempotency_key", "finished_ttl_s", "delivery",
+    "idempotency_key", "finished_ttl_s", "delivery", "concurrency_group", "max_duration_s",
 )  # fmt: skip
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 FINISHED_TTL_S_DEFAULT: Final = 604_800.0
 FINISHED_TTL_S_MAX: Final = 315_576_000
 """Ten years."""
 LATER: Final = {
-    "concurrency_group": "deciding what happens when runs overlap",
-    "max_duration_s": "ending runs that hang",
     "priority": "lanes of different priority",
     "alert_on": "alerts",
     "tasks": "workflows",
@@ -72,6 +72,10 @@ class JobDefinition:
     finished_ttl_s: float = FINISHED_TTL_S_DEFAULT
     """How long it is kept after its end."""
     delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE
+    concurrency_group: str | None = None
+    """Jobs of its tenant with the same group never run at once; given at the create, and fixed."""
+    max_duration_s: float | None = None
+    """How long a run may take over all its attempts, from its first dispatch on."""
 
 
 def parse(mapping: object) -> JobDefinition:
@@ -99,12 +103,36 @@ def parse(mapping: object) -> JobDefinition:
     ttl = reader.number("finished_ttl_s", low=0, high=FINISHED_TTL_S_MAX, unit="seconds")
     finished_ttl_s = FINISHED_TTL_S_DEFAULT if ttl is None else float(ttl)
     delivery = parse_delivery(reader)
+    group = parse_group(reader, overlap)
+    if group is not None and key is not None:
+        remedy = "give either: a job of a group has its id by the group, not by a key"
+        reader.fault("idempotency_key", key, "goes with no concurrency_group", remedy)
+    max_duration_s = parse_max_duration(reader)
     reader.finish(KNOWN, LATER)
     if faults or schedule is None or target is None:
         raise InvalidInput(faults)
     return JobDefinition(
-        schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s, delivery
-    )
+        schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s, delivery,
+        concurrency_group=group, max_duration_s=max_duration_s,
+    )  # fmt: skip
+
+
+def within_group(definition: JobDefinition, group: str | None) -> JobDefinition:
+    """Return an edited definition in the concurrency group that its job was created in, which an edit leaves out.
+
+    Raises:
+        InvalidInput: it names another, or allows what a group does not.
+    """
+    if definition.concurrency_group not in (None, group):
+        remedy = "leave it out of updates, and create another job for another group"
+        problem = "is fixed by the job's create"
+        raise InvalidInput(
+            [Fault("definition.concurrency_group", shown(definition.concurrency_group), problem, remedy)]
+        )
+    if group is not None and definition.overlap is Overlap.ALLOW:
+        remedy = f"give one of {Overlap.SKIP}, {Overlap.QUEUE}, {Overlap.REPLACE}"
+        raise InvalidInput([Fault("definition.concurrency", "allow", "goes with no concurrency_group", remedy)])
+    return replace(definition, concurrency_group=group)
 
 
 def parse_tenant(value: object) -> str:
@@ -137,6 +165,8 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             "idempotency_key": definition.idempotency_key,
             "finished_ttl_s": None if ttl_s == FINISHED_TTL_S_DEFAULT else ttl_s,
             "delivery": None if definition.delivery is DeliveryPolicy.AT_LEAST_ONCE else str(definition.delivery),
+            "concurrency_group": definition.concurrency_group,
+            "max_duration_s": definition.max_duration_s,
         }
     )
 

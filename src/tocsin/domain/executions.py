@@ -39,6 +39,7 @@ class Execution:
         retry: None: one attempt.
         attempts_before: attempts that were made before it was redriven; the policy counts from there.
         redrives: how often it was redriven.
+        max_duration_s: how long it may take over all attempts; None: as long as they do.
     """
 
     head: AttemptHead
@@ -48,6 +49,7 @@ class Execution:
     attempts_before: int = 0
     redrives: int = 0
     delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE
+    max_duration_s: float | None = None
 
     @property
     def is_repeatable(self) -> bool:
@@ -56,7 +58,8 @@ class Execution:
 
 
 class ExecutionState(StrEnum):
-    """Where an execution stands. ``QUEUED`` is never published: a dispatch without an event is queued."""
+    """Where an execution stands. A dispatch without an event is queued; that is published only of what is not
+    dispatched yet, but waits behind another run."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"

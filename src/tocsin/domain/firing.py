@@ -61,6 +61,7 @@ class FiringPlan:
         catch_up: what happens to what was missed.
         grace: with ``skip``, what is not later than this still runs, µs; None: nothing that is past does.
         max_catch_up: with ``fire_all``, so many are run at most.
+        max_duration: how long a run may take, µs; None: as long as its attempts do.
     """
 
     recurrence: Recurrence | None = None
@@ -72,6 +73,7 @@ class FiringPlan:
     catch_up: CatchUp = CatchUp.FIRE_ONCE
     grace: Micros | None = None
     max_catch_up: int = CatchUpPolicy().max_catch_up
+    max_duration: Micros | None = None
 
     def is_missed(self, scheduled_for: Micros, now: Micros) -> bool:
         """Tell whether it is too late for an occurrence to be simply run."""
@@ -154,6 +156,8 @@ def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str
         offset = offset_in(micros_of(schedule.spread_s), job_id)
     if definition.overlap is not Overlap.SKIP:
         plan["overlap"] = str(definition.overlap)
+    if definition.max_duration_s is not None:
+        plan["max_duration"] = micros_of(definition.max_duration_s)
     plan |= _catch_up_texts(definition.catch_up)
     of_class = json.dumps(plan, separators=(",", ":"), sort_keys=True) if plan else ""
     return f"{of_class}+{offset}" if offset else of_class
@@ -210,4 +214,5 @@ def _plan_of_class(text: str) -> FiringPlan:
         catch_up=CatchUp(plan.get("catch_up", default.catch_up)),
         grace=plan.get("grace"),
         max_catch_up=plan.get("max_catch_up", default.max_catch_up),
+        max_duration=plan.get("max_duration"),
     )

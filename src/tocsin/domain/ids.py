@@ -15,7 +15,8 @@ from tocsin.domain.errors import Undecodable
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What a client may call a tenant or a job."""
-_MADE_JOB_ID: Final = re.compile(r"job_[0-9a-f]{32}")
+_MADE_JOB_ID: Final = re.compile(r"(?:grp_[0-9a-f]{32}~)?job_[0-9a-f]{32}")
+_GROUP: Final = re.compile(r"(grp_[0-9a-f]{32})~job_[0-9a-f]{32}")
 _KEYED_JOB_ID: Final = re.compile(r"key_[0-9a-f]{32}")
 _EXECUTION_ID: Final = re.compile(r"([^.]+)\.([0-9]{1,19})\.(?:([0-9]{1,19})|t([0-9]{1,19})\.[A-Za-z0-9_.-]{1,100})")
 EXECUTION_ID_CHARS_MAX: Final = 300
@@ -48,7 +49,26 @@ def is_made_job_id(job_id: str) -> bool:
 
 def job_made_at_ms(job_id: str) -> int | None:
     """Return the milliseconds since the epoch at which tocsin made a job id, or None where it did not."""
-    return int(job_id[4:16], 16) if is_made_job_id(job_id) else None
+    return int(job_id[-32:-20], 16) if is_made_job_id(job_id) else None
+
+
+def group_id(tenant_id: str, group: str) -> str:
+    """Return what the ids of a concurrency group's jobs begin with: so they share a shard, whose owner sees them all.
+
+    A tenant's id holds no ``|``, so no two pairs give one text.
+    """
+    return f"grp_{blake2b(f'{tenant_id}|{group}'.encode(), digest_size=16).hexdigest()}"
+
+
+def grouped_job_id(tenant_id: str, group: str, uuid_hex: str) -> str:
+    """Return the id of a job that is created in a concurrency group; see ``made_job_id``."""
+    return f"{group_id(tenant_id, group)}~{made_job_id(uuid_hex)}"
+
+
+def group_of(job_id: str) -> str | None:
+    """Return which group's job an id is, as ``group_id`` names it; None where it is no such job's."""
+    match = _GROUP.fullmatch(job_id)
+    return None if match is None else match[1]
 
 
 def full_job_id(tenant_id: str, job_id: str) -> str | None:

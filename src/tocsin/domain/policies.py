@@ -20,6 +20,10 @@ class Overlap(StrEnum):
 
     SKIP = "skip_if_running"
     ALLOW = "allow"
+    QUEUE = "queue"
+    """It waits behind what is active, oldest first, up to a bound."""
+    REPLACE = "replace"
+    """What is active is cancelled, and it starts once that is known to be over."""
 
 
 class DeliveryPolicy(StrEnum):
@@ -31,7 +35,8 @@ class DeliveryPolicy(StrEnum):
     """It is never made again: its execution ends UNKNOWN."""
 
 
-LATER_OVERLAPS: Final = {"queue": "queueing runs that overlap", "replace": "replacing a run that overlaps"}
+GROUP_CHARS_MAX: Final = 200
+DURATION_S_MAX: Final = 366 * DAY // SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +95,19 @@ def parse_delivery(job: FieldReader) -> DeliveryPolicy:
 def parse_overlap(job: FieldReader) -> Overlap:
     """Read ``concurrency``."""
     names = tuple(str(policy) for policy in Overlap)
-    return Overlap(job.choice("concurrency", names, default=Overlap.SKIP, later=LATER_OVERLAPS) or Overlap.SKIP)
+    return Overlap(job.choice("concurrency", names, default=Overlap.SKIP) or Overlap.SKIP)
+
+
+def parse_group(job: FieldReader, overlap: Overlap) -> str | None:
+    """Read ``concurrency_group``, whose jobs never run at once."""
+    group = job.text("concurrency_group", chars_max=GROUP_CHARS_MAX)
+    if group is not None and overlap is Overlap.ALLOW:
+        remedy = f"give one of {Overlap.SKIP}, {Overlap.QUEUE}, {Overlap.REPLACE}, or leave the group out"
+        job.fault("concurrency", job.get("concurrency"), "goes with no concurrency_group", remedy)
+    return group
+
+
+def parse_max_duration(job: FieldReader) -> float | None:
+    """Read ``max_duration_s``; None: a run may take as long as its attempts do."""
+    value = job.number("max_duration_s", low=0, high=DURATION_S_MAX, unit="seconds", above_low=True)
+    return None if value is None else float(value)

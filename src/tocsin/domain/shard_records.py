@@ -33,6 +33,9 @@ class Phase(StrEnum):
     """A worker's process holds it, until a deadline."""
     WAITING = "waiting"
     """Nothing is current; it is dispatched again later."""
+    BEHIND = "behind"
+    """It was due, and stands behind what its job or group has active; it was never dispatched, or not since it was
+    redriven. They are in the state in the order in which they came."""
 
 
 class Active(NamedTuple):
@@ -43,9 +46,9 @@ class Active(NamedTuple):
     published_at: Micros
     phase: str = Phase.QUEUED
     wake_at: Micros = 0
-    """Of a waiting one: when it is dispatched. Of a leased one: its deadline."""
+    """Of a waiting one: when it is dispatched. Of a leased one: its deadline. Of one behind: not before when."""
     next_attempt: int = 0
-    """Of a waiting one: the attempt that is dispatched next."""
+    """Of a waiting one, or one behind: the attempt that is dispatched next."""
     next_losses: int = 0
     """Of a waiting one: how often that attempt was lost."""
     returns: int = 0
@@ -56,6 +59,17 @@ class Active(NamedTuple):
     """Of a leased one: when its attempt started, by its worker's clock."""
     reaps: int = 0
     """How often a process died that ran it alone, over all attempts."""
+    ends_by: Micros | None = None
+    """When its longest duration has passed; of one that is being ended, when it ends whatever is reported."""
+    ending: str | None = None
+    """Why it is being ended; None while it is to go on."""
+
+    def waiting(self, until: Micros, attempt: int, losses: int = 0, returns: int = 0) -> Active:
+        """Return it as nothing of it is current, until an attempt is dispatched at an instant."""
+        return Active(
+            self.execution, self.published_at, Phase.WAITING, until, attempt, losses, returns,
+            reaps=self.reaps, ends_by=self.ends_by,
+        )  # fmt: skip
 
 
 class NamedSuccessor(NamedTuple):

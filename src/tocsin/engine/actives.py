@@ -1,4 +1,4 @@
-"""The executions in motion of one shard, and the ways to find them: by id, by job, by holder, by when they wake.
+"""The executions in motion of one shard, and the ways to find them: by id, job, group, holder, time.
 
 The state holds them; the indexes beside it are derived, and every change goes through here so that they agree.
 """
@@ -24,6 +24,14 @@ class Actives:
         self._by_holder: defaultdict[str, set[str]] = defaultdict(set)
         self._timers: list[tuple[Micros, str, str]] = []
         """A heap of when executions wake; what has changed since is skipped when it comes up."""
+        self._ends: list[tuple[Micros, str]] = []
+        """A heap of when executions are over at the latest, likewise."""
+        self._groups: defaultdict[str, set[str]] = defaultdict(set)
+        """Ids by concurrency group, of jobs that are in one."""
+        self._behind: dict[str, dict[str, None]] = {}
+        """By what they share: those that stand behind another, the first to come first."""
+        self._free: dict[str, None] = {}
+        """What has some that stand behind, and nothing any more before them."""
         for execution_id, one in self._active.items():
             self._index(execution_id, job_of(execution_id), one)
 
@@ -39,6 +47,26 @@ class Actives:
         A job that was deleted and created anew under its id is another job.
         """
         return job_of(execution_id) in self._by_job
+
+    def is_taken(self, execution_id: str) -> bool:
+        """Tell whether an execution of the same job, or of its concurrency group, has not ended."""
+        group = group_of(execution_id)
+        return job_of(execution_id) in self._by_job if group is None else group in self._groups
+
+    def sharing(self, execution_id: str) -> list[str]:
+        """Return the executions of the same job, or of its concurrency group."""
+        group = group_of(execution_id)
+        return self.of_job(job_of(execution_id)) if group is None else sorted(self._groups.get(group, ()))
+
+    def behind(self, execution_id: str) -> int:
+        """Return how many of the same job, or of its concurrency group, stand behind another."""
+        return len(self._behind.get(shared_by(execution_id), ()))
+
+    def next_free(self) -> str | None:
+        """Return one that stands behind others that have ended all; None where there is none."""
+        for shared in self._free:
+            return next(iter(self._behind[shared]))
+        return None
 
     def of_job(self, job: str) -> list[str]:
         """Return the executions of a job, given as ``job_of`` does."""
@@ -64,9 +92,23 @@ class Actives:
         return list(self._by_holder)
 
     def next_wake(self) -> Micros | None:
-        """Return when the next execution wakes, or None."""
+        """Return when the next execution wakes, or is over at the latest; None where none does."""
         self._drop_stale()
-        return self._timers[0][0] if self._timers else None
+        self._drop_stale_ends()
+        firsts = [heap[0][0] for heap in (self._timers, self._ends) if heap]
+        return min(firsts, default=None)
+
+    def overdue(self, now: Micros, limit: int) -> list[tuple[str, Micros]]:
+        """Return executions that are to be over at or before now, and when; they stay until they are changed."""
+        found: list[tuple[Micros, str]] = []
+        while len(found) < limit:
+            self._drop_stale_ends()
+            if not self._ends or self._ends[0][0] > now:
+                break
+            found.append(heapq.heappop(self._ends))
+        for one in found:
+            heapq.heappush(self._ends, one)
+        return [(execution_id, ends_by) for ends_by, execution_id in dict.fromkeys(found)]
 
     def due(self, now: Micros, phase: Phase, limit: int) -> list[str]:
         """Take out the executions of a phase that wake at or before now; others that are due stay for their turn."""
@@ -112,6 +154,28 @@ class Actives:
                 return
             heapq.heappop(self._timers)
 
+    def _drop_stale_ends(self) -> None:
+        while self._ends:
+            ends_by, execution_id = self._ends[0]
+            one = self._active.get(execution_id)
+            if one is not None and one.ends_by == ends_by:
+                return
+            heapq.heappop(self._ends)
+
+    def _note_order(self, execution_id: str) -> None:
+        """See whether what stands behind others may go now."""
+        shared = shared_by(execution_id)
+        behind = self._behind.get(shared)
+        if behind is None:
+            return
+        if not behind:
+            del self._behind[shared]
+            self._free.pop(shared, None)
+        elif len(behind) == len(self.sharing(execution_id)):
+            self._free[shared] = None
+        else:
+            self._free.pop(shared, None)
+
     def _index(self, execution_id: str, job_id: str, one: Active) -> None:
         known = self._by_job.get(job_id)
         if known is None:
@@ -120,9 +184,17 @@ class Actives:
             known.add(execution_id)
         elif known != execution_id:
             self._by_job[job_id] = {known, execution_id}
+        if (group := group_of(execution_id)) is not None:
+            self._groups[group].add(execution_id)
+        if one.phase == Phase.BEHIND:
+            self._behind.setdefault(shared_by(execution_id), {})[execution_id] = None
+        if self._behind:
+            self._note_order(execution_id)
+        if one.ends_by is not None:
+            heapq.heappush(self._ends, (one.ends_by, execution_id))
         if one.phase == Phase.LEASED and one.holder is not None:
             self._by_holder[one.holder].add(execution_id)
-        if one.phase != Phase.QUEUED:
+        if one.phase in (Phase.LEASED, Phase.WAITING):
             heapq.heappush(self._timers, (one.wake_at, execution_id, one.phase))
 
     def _unindex(self, execution_id: str) -> None:
@@ -135,6 +207,14 @@ class Actives:
             known.discard(execution_id)
         if not known or known == execution_id:
             del self._by_job[job_id]
+        if (group := group_of(execution_id)) is not None:
+            self._groups[group].discard(execution_id)
+            if not self._groups[group]:
+                del self._groups[group]
+        if self._behind:
+            if one.phase == Phase.BEHIND:
+                self._behind[shared_by(execution_id)].pop(execution_id, None)
+            self._note_order(execution_id)
         if one.holder is not None and one.holder in self._by_holder:
             self._by_holder[one.holder].discard(execution_id)
             if not self._by_holder[one.holder]:
@@ -145,3 +225,14 @@ def job_of(execution_id: str) -> str:
     """Return the part of an execution id that says which job: its id, which holds no dot, and its first version."""
     job_id, version, _ = execution_id.split(".", 2)
     return f"{job_id}.{version}"
+
+
+def group_of(execution_id: str) -> str | None:
+    """Return the concurrency group of an execution's job, with which its id begins; None where it is in none."""
+    group, tilde, _ = execution_id.partition("~")
+    return group if tilde else None
+
+
+def shared_by(execution_id: str) -> str:
+    """Return what executions must share to be in each other's way: their group, or else their job."""
+    return group_of(execution_id) or job_of(execution_id)

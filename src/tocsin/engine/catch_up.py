@@ -2,8 +2,8 @@
 
 What a job has missed is one work item, begun in the turn that decided it; the turn that dispatches an occurrence also
 moves the item past it, so each is decided exactly once, whoever owns the shard. Under every policy of overlap but
-``allow`` an occurrence waits for the end of what its job has active, instead of being skipped: a run that is late may
-as well be a little later.
+``allow`` an occurrence waits for the end of what its job has active, instead of being skipped or taking its place: a
+run that is late may as well be a little later. Under ``queue`` it stands behind with all others, once there is room.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tocsin.domain.firing import plan_of
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import WorkItem
-from tocsin.engine.actives import job_of
+from tocsin.engine.actives import shared_by
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
+from tocsin.engine.overlap import REFUSED, Overlaps, Way
 from tocsin.engine.successors import Successors, with_first
 from tocsin.engine.work import Progress, Room, Work, end_of_work
 from tocsin.ports.codec import ExecutionCodec
@@ -81,6 +82,7 @@ class CatchUps:
         self,
         work: Work,
         dispatches: DispatchDesk,
+        overlaps: Overlaps,
         successors: Successors,
         codec: ExecutionCodec,
         limits: CatchUpLimits,
@@ -88,6 +90,7 @@ class CatchUps:
         self._codec = codec
         self._work = work
         self._dispatches = dispatches
+        self._overlaps = overlaps
         self._successors = successors
         self._spacing = round(SECOND / limits.per_s)
         self._job_spacing = round(SECOND / limits.job_per_s)
@@ -123,10 +126,11 @@ class CatchUps:
         if self._parking is not None and self._parking.has(entry.job_id):
             room.take()
             return Progress(item, step.now + LOOK_AGAIN)
-        if not self._dispatches.admits(entry.execution_id, plan_of(entry.plan).overlap):
+        way = self._overlaps.look(entry.execution_id, plan_of(entry.plan).overlap)
+        if way in REFUSED:
             self._slots.pop(item.id, None)
             room.take()
-            return Progress(item, waits_for=job_of(entry.execution_id))
+            return Progress(item, waits_for=shared_by(entry.execution_id))
         slot = self._slots.get(item.id)
         if slot is None:
             slot = self._slots[item.id] = max(self._next_slot, step.now)
@@ -134,7 +138,7 @@ class CatchUps:
         if slot > step.now:
             room.take()
             return Progress(item, slot)
-        return self._run(step, item, backlog, room)
+        return self._run(step, item, backlog, room, way)
 
     def job_changed(self, step: Step, item: WorkItem, job: Job) -> bool:
         """End a backlog with its version of the job, and say what of it is not run."""
@@ -146,17 +150,20 @@ class CatchUps:
         self._slots.pop(item.id, None)
         return False
 
-    def _run(self, step: Step, item: WorkItem, backlog: Missed, room: Room) -> Progress:
-        """Dispatch the oldest of a backlog."""
+    def _run(self, step: Step, item: WorkItem, backlog: Missed, room: Room, way: Way) -> Progress:
+        """Dispatch the oldest of a backlog, or let it stand behind what is active."""
         entry = backlog.entry
         following = self._successors.plan(entry.plan).next_after(entry.scheduled_for)
         rest = None
         if following is not None and following <= backlog.upto:
             rest = self._successors.row(entry, following)
-        stamp = self._codec.stamp(1, step.number, 0)
-        size = self._dispatches.fire(
-            step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution
-        )
+        if way is Way.BEHIND:
+            size = self._overlaps.put_behind(step, entry.execution_id, entry.execution)
+        else:
+            stamp, duration = self._codec.stamp(1, step.number, 0), plan_of(entry.plan).max_duration
+            size = self._dispatches.fire(
+                step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution, duration
+            )
         step.turn = True
         room.take(size)
         del self._slots[item.id]

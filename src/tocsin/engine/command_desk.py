@@ -23,6 +23,7 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.recurrence import TZDATA_VERSION
 from tocsin.domain.sharding import shard_key
+from tocsin.engine.cancellations import Cancellations
 from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, CommandReader, Waiting
 from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.effects import Step
@@ -77,6 +78,7 @@ class CommandDesk:
         commands: JobCommands,
         redrives: Redrives,
         retry_pauses: RetryPauses,
+        cancellations: Cancellations,
         held: HeldEntries,
         own: OwnCommands,
         codec: RecordCodec,
@@ -90,6 +92,7 @@ class CommandDesk:
         self._commands = commands
         self._redrives = redrives
         self._retry_pauses = retry_pauses
+        self._cancellations = cancellations
         self._codec = codec
         self._outcome_partitions = outcome_partitions
         self._own = own
@@ -120,6 +123,8 @@ class CommandDesk:
             if derived or self._fresh.is_new(job_id, now):
                 one = replace(one, needs_row=False)
             self._fresh.remember(job_id, now)
+        elif one.order is not None and one.command.kind == CommandKind.CANCEL:
+            one = replace(one, needs_row=False)
         elif one.order is not None and one.command.kind == CommandKind.REBUILD_INDEX:
             self._rebuilds.append(one.order)
         self._waiting.append(one)
@@ -262,6 +267,8 @@ class CommandDesk:
         if kind is CommandKind.RESUME_RETRIES:
             resumed = self._retry_pauses.resume(step, order.tenant_id)
             return Answer(True, OutcomeDetail.RESUMED if resumed else OutcomeDetail.UNCHANGED)
+        if kind is CommandKind.CANCEL:
+            return self._cancellations.cancel(step, order)
         job = self._job(order)
         if kind is CommandKind.CREATE:
             return self._commands.create(step, order, job)

@@ -154,12 +154,15 @@ class CommandReader:
         Raises:
             InvalidInput: it names none, or one that is no id of this tenant.
         """
-        key = (command.definition or {}).get("idempotency_key") if command.kind == CommandKind.CREATE else None
+        creates = command.kind == CommandKind.CREATE
+        given = (command.definition or {}) if creates else {}
+        key, group = given.get("idempotency_key"), given.get("concurrency_group")
+        group_id = ids.group_id(tenant_id, group) if isinstance(group, str) and not has_surrogate(group) else None
         if command.job_id is None:
             if isinstance(key, str):
                 return ids.keyed_job_id(tenant_id, key)
-            if command.kind == CommandKind.CREATE:
-                return self._derived_job_id(record)
+            if creates:
+                return self._derived_job_id(record, group_id)
             raise InvalidInput([Fault("job_id", "None", "is missing", "name the job that the command concerns")])
         job_id = ids.full_job_id(tenant_id, command.job_id)
         if job_id is None:
@@ -170,11 +173,16 @@ class CommandReader:
         if isinstance(key, str) and job_id != ids.keyed_job_id(tenant_id, key):
             remedy = "give one of job_id and idempotency_key"
             raise InvalidInput([Fault("job_id", shown(command.job_id), "stands beside an idempotency_key", remedy)])
+        if creates and ids.group_of(job_id) != group_id:
+            problem, remedy = "is no id of a job in this concurrency_group", "leave job_id out, or the group"
+            raise InvalidInput([Fault("job_id", shown(command.job_id), problem, remedy)])
         return job_id
 
-    def _derived_job_id(self, record: LogRecord) -> str:
-        """Make an id from the record's place in the log, the same at every replay, that belongs to this shard."""
+    def _derived_job_id(self, record: LogRecord, group_id: str | None) -> str:
+        """Make an id from the record's place in the log, the same at every replay: of a group's, else of this shard."""
         seed = f"{self._state.epoch}/{self._state.shard}/{record.offset}"
+        if group_id is not None:
+            return f"{group_id}~{ids.made_job_id(blake2b(seed.encode(), digest_size=16).hexdigest())}"
         for nonce in range(1_000_000):
             job_id = ids.made_job_id(blake2b(f"{seed}/{nonce}".encode(), digest_size=16).hexdigest())
             if shard_of(job_id, self._state.shards) == self._state.shard:
@@ -187,9 +195,13 @@ def _check_envelope(command: Command) -> None:
     if command.until is not None and command.kind != CommandKind.PAUSE:
         raise InvalidInput([Fault("until", shown(command.until[:64]), f"goes with no {command.kind}", "leave it out")])
     if command.kind != CommandKind.REDRIVE:
+        allowed = ("execution_id",) if command.kind == CommandKind.CANCEL else ()
         for name in REDRIVE_FIELDS:
-            if (given := getattr(command, name)) is not None:
+            if (given := getattr(command, name)) is not None and name not in allowed:
                 raise InvalidInput([Fault(name, shown(given), f"goes with no {command.kind}", "leave it out")])
+    if command.kind == CommandKind.CANCEL and command.if_version is not None:
+        problem = "goes with no cancel, which concerns a run and not its job's definition"
+        raise InvalidInput([Fault("if_version", shown(command.if_version), problem, "leave it out")])
     partition, reason = command.reply_partition, command.reason
     if partition is not None and not 0 <= partition < 2**31:
         remedy = "give the partition of the outcomes topic that you read"

@@ -1,6 +1,6 @@
 """Dispatches executions: the first time when they are due, again after a failure or a loss.
 
-Every source of fires passes here, so that one policy of overlap decides them all.
+Every source of fires passes here; whether it may start is decided before, in one place: see ``overlap``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tocsin.domain.ids import execution_id as make_execution_id
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job
-from tocsin.domain.policies import Overlap
 from tocsin.domain.pools import pool_of_lane, unknown_pool
 from tocsin.domain.recurrence import CronError
+from tocsin.domain.schedules import micros_of
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.sharding import lane_partition
 from tocsin.domain.targets import Target, lane_of, pool_of
@@ -40,8 +40,8 @@ LANE_MISSING_PAUSE: Micros = 30 * SECOND
 """How long an execution waits before its missing lane is looked at again."""
 RELEASED_AT_ONCE = 64
 """Executions looked at together when what waited is dispatched again; bodies may be large."""
-ALERTED_SKIPS = frozenset({SkipReason.MISSED, SkipReason.LATE, SkipReason.MAX_CATCH_UP})
-"""Reasons that say that nothing could fire in time; the others are what a job asked for."""
+ALERTED_SKIPS = frozenset({SkipReason.MISSED, SkipReason.LATE, SkipReason.MAX_CATCH_UP, SkipReason.QUEUE_FULL})
+"""Reasons that say that something could not run in time; the others are what a job asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,6 @@ class DispatchDesk:
         self._pauses = pauses
         self._topics = {lane: executions(lane) for lane in lanes.partitions}
 
-    def admits(self, execution_id: str, overlap: Overlap) -> bool:
-        """Tell whether an execution may start now, by what its job has active."""
-        return overlap is Overlap.ALLOW or not self._actives.has_job_of(execution_id)
-
     def admits_any(self, execution_id: str) -> bool:
         """Tell whether nothing of an execution's job has not ended."""
         return not self._actives.has_job_of(execution_id)
@@ -90,31 +86,8 @@ class DispatchDesk:
         """Tell whether an execution of a job has not ended."""
         return bool(self._actives.of_job(f"{job.job_id}.{job.created_version}"))
 
-    def cancel_retries(self, step: Step, job: Job, reason: str) -> tuple[int, int]:
-        """End what of a job waits to be dispatched again, and let what runs fail for good.
-
-        Returns:
-            How many executions were ended, and how many go on.
-        """
-        names = self._actives.of_job(f"{job.job_id}.{job.created_version}")
-        waiting = [name for name in names if self._known(name).phase == Phase.WAITING]
-        for execution_id in waiting:
-            active = self._known(execution_id)
-            head, head_bytes = self._codec.split_head(active.execution)
-            event = ExecutionEvent(head, ExecutionState.CANCELLED, active.published_at, step.now, reason=reason)
-            value = self._codec.encode_event(head_bytes, event)
-            step.records.append(NewRecord(EVENTS, self._shard, execution_id, value))
-            self._actives.end(execution_id)
-            step.changed.pop(execution_id, None)
-            step.ended.append(execution_id)
-            step.tally.completed["CANCELLED"] = step.tally.completed.get("CANCELLED", 0) + 1
-            step.turn = True
-        for execution_id in names:
-            if execution_id not in waiting:
-                self._without_retries(step, execution_id)
-        return len(waiting), len(names) - len(waiting)
-
-    def _without_retries(self, step: Step, execution_id: str) -> None:
+    def without_retries(self, step: Step, execution_id: str) -> None:
+        """Let an attempt that runs be the last one."""
         active = self._known(execution_id)
         decoded = self._codec.decode_execution(active.execution)
         if decoded.retry is not None:
@@ -124,6 +97,7 @@ class DispatchDesk:
                 attempts_before=decoded.attempts_before,
                 redrives=decoded.redrives,
                 delivery=decoded.delivery,
+                max_duration_s=decoded.max_duration_s,
             )
             self.change(step, execution_id, active._replace(execution=execution))
 
@@ -180,14 +154,28 @@ class DispatchDesk:
         dead_letters.set_aside(step, self._codec, self._shard, job_id, letter)
 
     def fire(
-        self, step: Step, stamp: bytes, tenant_id: str, job_id: str, execution_id: str, lane: str, execution: bytes
+        self,
+        step: Step,
+        stamp: bytes,
+        tenant_id: str,
+        job_id: str,
+        execution_id: str,
+        lane: str,
+        execution: bytes,
+        max_duration: Micros | None = None,
     ) -> int:
-        """Dispatch an execution for the first time; return the size of its record."""
+        """Dispatch an execution for the first time; return the size of its record.
+
+        ``max_duration``: how long it may take, µs, as its record says too; None: as long as its attempts do.
+        """
         value = self._codec.restamp(execution, stamp)
         if self._lanes.lacks(lane):
             self.change(step, execution_id, Active(value, step.now, Phase.WAITING, step.now + LANE_MISSING_PAUSE, 1))
             return len(value)
         self._publish(step, tenant_id, job_id, execution_id, lane, 1, value)
+        if max_duration is not None:
+            self.change(step, execution_id, Active(value, step.now, ends_by=step.now + max_duration))
+            return len(value)
         step.dispatched.append(value)
         self._actives.put(execution_id, Active(value, step.now))
         return len(value)
@@ -269,7 +257,10 @@ class DispatchDesk:
         self._publish(step, head.tenant_id, head.job_id, execution_id, lane, head.attempt, value)
         step.bytes += len(value)
         step.tally.redelivered += head.losses > 0
-        again = Active(value, step.now, returns=waiting.returns, reaps=waiting.reaps)
+        ends_by = waiting.ends_by
+        if ends_by is None and decoded.max_duration_s is not None:
+            ends_by = step.now + micros_of(decoded.max_duration_s)
+        again = Active(value, step.now, returns=waiting.returns, reaps=waiting.reaps, ends_by=ends_by)
         self.change(step, execution_id, again)
 
     def _publish(

@@ -33,6 +33,7 @@ class EngineLimits:
         outlived_look_s: how often that is looked for; much shorter than the day that is left then.
         alerts_max: of one turn that are told one by one; the rest is summed up.
         zone_change_after_s: how long after an owner has found other zone data than its shard's those count.
+        overlap_queue_max: executions of a job, or of a concurrency group, that may stand behind others.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
         max_reaps: so many deaths of processes that ran an execution alone make it a dead letter.
@@ -60,6 +61,7 @@ class EngineLimits:
     outlived_look_s: float = 600.0
     alerts_max: int = 20
     zone_change_after_s: float = 600.0
+    overlap_queue_max: int = 100
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
     max_reaps: int = 3

@@ -92,8 +92,10 @@ class Filing:
         execution_id = ids.execution_id(job.job_id, job.created_version, key.scheduled_for)
         head = AttemptHead(1, 0, 0, execution_id, job.job_id, job.tenant_id, key.version, key.scheduled_for, key.run_at)
         target = job.definition.target
-        retry, delivery = job.definition.retry, job.definition.delivery
-        execution = self._codec.encode_execution(head, target, retry, delivery=delivery)
+        defined = job.definition
+        execution = self._codec.encode_execution(
+            head, target, defined.retry, delivery=defined.delivery, max_duration_s=defined.max_duration_s
+        )
         return Entry(
             key.run_at,
             job.job_id,

@@ -17,6 +17,7 @@ from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.held import HeldEntries
 from tocsin.engine.horizon import Horizon
+from tocsin.engine.overlap import REFUSED, Overlaps, Way
 from tocsin.engine.parking import Parking
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
@@ -33,6 +34,7 @@ class FiringDesk:
         self,
         state: ShardState,
         dispatches: DispatchDesk,
+        overlaps: Overlaps,
         successors: Successors,
         catch_ups: CatchUps,
         horizon: Horizon,
@@ -43,6 +45,7 @@ class FiringDesk:
     ) -> None:
         self._state = state
         self._dispatches = dispatches
+        self._overlaps = overlaps
         self._successors = successors
         self._catch_ups = catch_ups
         self._horizon = horizon
@@ -146,14 +149,25 @@ class FiringDesk:
         return size
 
     def _run(self, step: Step, entry: Entry, stamp: bytes) -> int:
-        """Dispatch an entry, or skip it where its job may not run now; return the size of what was dispatched."""
-        if not self._dispatches.admits(entry.execution_id, plan_of(entry.plan).overlap):
-            self._dispatches.skip(step, entry.execution, stamp, SkipReason.OVERLAP)
+        """Dispatch an entry, or what its job wants where it may not run now; return the size of what was dispatched."""
+        plan = plan_of(entry.plan)
+        way = self._overlaps.admit(step, entry.execution_id, plan.overlap)
+        if way in REFUSED:
+            self._dispatches.skip(step, entry.execution, stamp, REFUSED[way])
             return 0
+        if way is Way.BEHIND:
+            return self._overlaps.put_behind(step, entry.execution_id, entry.execution)
         step.tally.lateness.append(step.now - entry.run_at)
         step.turn = True
         return self._dispatches.fire(
-            step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution
+            step,
+            stamp,
+            entry.tenant_id,
+            entry.job_id,
+            entry.execution_id,
+            entry.lane,
+            entry.execution,
+            plan.max_duration,
         )
 
     def _fall_behind(self, step: Step, entry: Entry, stamp: bytes, upto: Micros) -> int:
@@ -161,7 +175,8 @@ class FiringDesk:
         plan = self._successors.plan(entry.plan)
         following = plan.next_after(entry.scheduled_for)
         alone = following is None or following > upto
-        if alone and self._catch_ups.is_up_to_date(entry) and self._dispatches.admits(entry.execution_id, plan.overlap):
+        may_run = self._overlaps.look(entry.execution_id, plan.overlap) is Way.FREE
+        if alone and may_run and self._catch_ups.is_up_to_date(entry):
             return self._run(step, entry, stamp)
         self._catch_ups.begin(step, Missed(entry, upto, plan.max_catch_up, SkipReason.MAX_CATCH_UP))
         return 0

@@ -13,23 +13,25 @@ from typing import Final
 from tocsin.domain import ids
 from tocsin.domain.catch_up import OnResume, SkipReason
 from tocsin.domain.commands import Command, CommandKind, OutcomeDetail
-from tocsin.domain.definitions import JobDefinition, parse, to_mapping
+from tocsin.domain.definitions import JobDefinition, parse, to_mapping, within_group
 from tocsin.domain.entries import EntryKey
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import AttemptHead
 from tocsin.domain.fields import shown
 from tocsin.domain.instants import Micros, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.schedules import RUN_AT_REMEDY, Delay, RunAt, one_off_at
+from tocsin.domain.schedules import RUN_AT_REMEDY, Delay, RunAt, micros_of, one_off_at
 from tocsin.domain.targets import Target, lane_of, pool_of
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.job_ends import JobEnds
+from tocsin.engine.overlap import REFUSED, Overlaps, Way, told_of
 from tocsin.engine.own_commands import OwnNote
 from tocsin.engine.pauses import Pauses
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.stops import Stops
 from tocsin.engine.zone_change import ZoneChange
 from tocsin.ports.codec import RecordCodec
 
@@ -76,6 +78,8 @@ class JobCommands:
         state: ShardState,
         filing: Filing,
         dispatches: DispatchDesk,
+        overlaps: Overlaps,
+        stops: Stops,
         rebuild: IndexRebuild,
         pauses: Pauses,
         ends: JobEnds,
@@ -87,6 +91,8 @@ class JobCommands:
         self._state = state
         self._filing = filing
         self._dispatches = dispatches
+        self._overlaps = overlaps
+        self._stops = stops
         self._rebuild = rebuild
         self._pauses = pauses
         self._codec = codec
@@ -128,6 +134,7 @@ class JobCommands:
             remedy = "leave idempotency_key out of updates"
             fault = Fault("definition.idempotency_key", "another key", "cannot be changed", remedy)
             raise InvalidInput([fault])
+        definition = within_group(definition, former.definition.concurrency_group)
         definition = replace(definition, idempotency_key=former.definition.idempotency_key)
         if definition == former.definition:
             return self._unchanged(former)
@@ -217,18 +224,25 @@ class JobCommands:
         if self._dispatches.is_active(execution_id):
             # The very command was sent twice.
             return Answer(True, OutcomeDetail.TRIGGERED, former, self._codec.encode_job(former), execution_id)
-        if not self._dispatches.admits(execution_id, former.definition.overlap):
-            remedy = "wait until it has ended, or set concurrency to allow"
-            fault = Fault("concurrency", former.definition.overlap, "an execution of the job is active", remedy)
-            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
         head = AttemptHead(1, 0, 0, execution_id, former.job_id, former.tenant_id, former.version, order.at, order.at)
         target = former.definition.target
-        retry, delivery = former.definition.retry, former.definition.delivery
-        execution = self._codec.encode_execution(head, target, retry, delivery=delivery)
-        stamp = self._codec.stamp(1, step.number, 0)
-        lane = lane_of(target)
-        self._dispatches.fire(step, stamp, former.tenant_id, former.job_id, execution_id, lane, execution)
-        return Answer(True, OutcomeDetail.TRIGGERED, former, self._codec.encode_job(former), execution_id)
+        defined, max_duration_s = former.definition, former.definition.max_duration_s
+        execution = self._codec.encode_execution(
+            head, target, defined.retry, delivery=defined.delivery, max_duration_s=max_duration_s
+        )
+        snapshot = self._codec.encode_job(former)
+        way = self._overlaps.admit(step, execution_id, former.definition.overlap)
+        if way in REFUSED:
+            problem, remedy = told_of(way), "wait until it has ended, or choose another concurrency"
+            fault = Fault("concurrency", former.definition.overlap, problem, remedy)
+            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        if way is Way.BEHIND:
+            self._overlaps.put_behind(step, execution_id, execution)
+            return Answer(True, OutcomeDetail.QUEUED, former, snapshot, execution_id)
+        stamp, lane = self._codec.stamp(1, step.number, 0), lane_of(target)
+        duration = None if max_duration_s is None else micros_of(max_duration_s)
+        self._dispatches.fire(step, stamp, former.tenant_id, former.job_id, execution_id, lane, execution, duration)
+        return Answer(True, OutcomeDetail.TRIGGERED, former, snapshot, execution_id)
 
     def delete(self, step: Step, order: Order, former: Job) -> Answer:
         """Take a job back: its coming occurrences do not fire; what runs goes on."""
@@ -237,7 +251,7 @@ class JobCommands:
         self._pauses.skip(step, former, order.at)
         self._pauses.overtaken(step, former, order.at, SkipReason.DELETED)
         self._filing.file(step, job, former)
-        cancelled, running = self._dispatches.cancel_retries(step, former, "job_deleted")
+        cancelled, running = self._stops.job_deleted(step, former)
         if not finished:
             detail = OutcomeDetail.PREVENTED
         elif cancelled and not running:

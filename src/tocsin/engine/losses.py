@@ -19,6 +19,7 @@ from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.endings import MAY_HAVE_RUN, Endings, LogPlace
 from tocsin.engine.returns import Returns
+from tocsin.engine.stops import Stops
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import WORKER_CONTROL, NewRecord, executions
 
@@ -43,6 +44,7 @@ class Losses:
         actives: Actives,
         dispatches: DispatchDesk,
         endings: Endings,
+        stops: Stops,
         codec: RecordCodec,
         returns: Returns,
         max_reaps: int,
@@ -50,6 +52,7 @@ class Losses:
         self._actives = actives
         self._dispatches = dispatches
         self._endings = endings
+        self._stops = stops
         self._codec = codec
         self._returns = returns
         self._max_reaps = max_reaps
@@ -59,6 +62,8 @@ class Losses:
         if active.phase == Phase.LEASED and active.holder != report.worker_id:
             # A successor of the partition found it begun, but a living process holds it.
             step.tally.stale_reports += 1
+        elif self._stops.take(step, report, ReportKind.RETURNED, active):
+            return
         elif report.started != Started.NO:
             self._lost(step, report, active, place, report.reason or "")
         else:
@@ -86,6 +91,8 @@ class Losses:
             return
         head, head_bytes = self._codec.split_head(active.execution)
         report = AttemptReport(head, head_bytes, ReportKind.RETURNED, active.holder or "", active.started_at)
+        if self._stops.take(step, report, ReportKind.RETURNED, active):
+            return
         self._lost(step, report, active, self._endings.reports_place(), SILENCE)
 
     def _lost(self, step: Step, report: AttemptReport, active: Active, place: LogPlace, reason: str) -> None:
@@ -108,9 +115,7 @@ class Losses:
             return
         losses = head.losses + 1
         wake_at = step.now + loss_delay(losses)
-        waiting = Active(
-            active.execution, active.published_at, Phase.WAITING, wake_at, head.attempt, losses, reaps=reaps
-        )
+        waiting = active._replace(reaps=reaps).waiting(wake_at, head.attempt, losses)
         self._dispatches.change(step, head.execution_id, waiting)
 
     def outlive(self, step: Step, execution_id: str) -> None:
@@ -120,7 +125,7 @@ class Losses:
         begun it and not said so yet, so what must not run twice ends, as does a message, which could be written twice.
         """
         active = self._actives.get(execution_id)
-        if active is None or active.phase != Phase.QUEUED:
+        if active is None or active.phase != Phase.QUEUED or active.ending is not None:
             return
         execution = self._codec.decode_execution(active.execution)
         head = execution.head

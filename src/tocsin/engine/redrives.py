@@ -19,6 +19,7 @@ from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.filing import Filing
 from tocsin.engine.job_commands import Answer, Order
+from tocsin.engine.overlap import REFUSED, Overlaps, Way, told_of
 from tocsin.engine.work import Work
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import EVENTS, NewRecord
@@ -30,7 +31,16 @@ REDRIVEN: Final = "redriven"
 class Redrives:
     """The redrives of one shard."""
 
-    def __init__(self, shard: int, filing: Filing, dispatches: DispatchDesk, work: Work, codec: RecordCodec) -> None:
+    def __init__(
+        self,
+        shard: int,
+        filing: Filing,
+        dispatches: DispatchDesk,
+        overlaps: Overlaps,
+        work: Work,
+        codec: RecordCodec,
+    ) -> None:
+        self._overlaps = overlaps
         self._shard = shard
         self._filing = filing
         self._dispatches = dispatches
@@ -52,10 +62,8 @@ class Redrives:
             problem, remedy = "may still be run by its schedule", "redrive it once history shows it as DEAD"
             fault = Fault("execution_id", shown(asked.execution_id), problem, remedy)
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
-        is_active = self._dispatches.is_active(asked.execution_id)
-        if is_active or not self._dispatches.admits(asked.execution_id, job.definition.overlap):
-            what = "this execution" if is_active else "an execution of the job"
-            fault = Fault("execution_id", shown(asked.execution_id), f"{what} is active", "wait until it has ended")
+        if self._dispatches.is_active(asked.execution_id):
+            fault = Fault("execution_id", shown(asked.execution_id), "is active", "wait until it has ended")
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
         due_at = max(step.now, asked.not_before or 0)
         head = AttemptHead(
@@ -76,7 +84,18 @@ class Redrives:
             attempts_before=asked.attempts_before,
             redrives=asked.redrives,
             delivery=job.definition.delivery,
+            max_duration_s=job.definition.max_duration_s,
         )
+        snapshot = self._codec.encode_job(job)
+        way = self._overlaps.admit(step, asked.execution_id, job.definition.overlap)
+        if way in REFUSED:
+            fault = Fault("execution_id", shown(asked.execution_id), told_of(way), "wait until it has ended")
+            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        if way is Way.BEHIND:
+            self._overlaps.put_behind(
+                step, asked.execution_id, execution, attempt=head.attempt, not_before=asked.not_before or 0
+            )
+            return Answer(True, OutcomeDetail.REDRIVEN, job, snapshot, asked.execution_id)
         waiting = Active(execution, step.now, Phase.WAITING, due_at, head.attempt, 0)
         self._dispatches.change(step, asked.execution_id, waiting)
         event = ExecutionEvent(
@@ -84,4 +103,4 @@ class Redrives:
         )
         value = self._codec.encode_event(self._codec.split_head(execution)[1], event)
         step.records.append(NewRecord(EVENTS, self._shard, asked.execution_id, value))
-        return Answer(True, OutcomeDetail.REDRIVEN, job, self._codec.encode_job(job), asked.execution_id)
+        return Answer(True, OutcomeDetail.REDRIVEN, job, snapshot, asked.execution_id)

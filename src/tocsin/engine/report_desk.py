@@ -36,6 +36,7 @@ from tocsin.engine.endings import Endings
 from tocsin.engine.losses import Losses
 from tocsin.engine.retry_pauses import RETRIES_PAUSED, RetryPauses
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.stops import Stops
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import (
@@ -96,6 +97,7 @@ class ReportDesk:
         actives: Actives,
         dispatches: DispatchDesk,
         endings: Endings,
+        stops: Stops,
         losses: Losses,
         codec: RecordCodec,
         retry_pauses: RetryPauses,
@@ -106,6 +108,7 @@ class ReportDesk:
         self._actives = actives
         self._dispatches = dispatches
         self._endings = endings
+        self._stops = stops
         self._losses = losses
         self._codec = codec
         self._culprits = culprits
@@ -198,7 +201,8 @@ class ReportDesk:
 
     def _decide(self, step: Step, report: AttemptReport, kind: ReportKind, place: tuple[str, int, int]) -> None:
         active = self._actives.get(report.head.execution_id)
-        current = None if active is None or active.phase == Phase.WAITING else self._under_own_head(report, active)
+        idle = (Phase.WAITING, Phase.BEHIND)
+        current = None if active is None or active.phase in idle else self._under_own_head(report, active)
         if active is None or current is None:
             step.tally.stale_reports += 1
             return
@@ -235,6 +239,8 @@ class ReportDesk:
     ) -> None:
         execution_id, head = report.head.execution_id, report.head
         step.tally.redelivered += report.redelivered
+        if self._stops.take(step, report, kind, active):
+            return
         if kind is ReportKind.SUCCEEDED:
             self._retry_pauses.note(step, head.tenant_id, failed=False)
             self._endings.end(step, execution_id)
@@ -247,8 +253,7 @@ class ReportDesk:
         if policy is not None and final is None:
             retry_after_s = report.error.retry_after_s if report.error else None
             retry_at = step.now + retry_delay(policy, execution_id, made, retry_after_s)
-            waiting = Active(active.execution, active.published_at, Phase.WAITING, retry_at, head.attempt + 1)
-            waiting = waiting._replace(reaps=active.reaps)
+            waiting = active.waiting(retry_at, head.attempt + 1)
             self._dispatches.change(step, execution_id, waiting)
             paused_until = self._retry_pauses.until(head.tenant_id, step.now)
             self._endings.event(
@@ -271,6 +276,8 @@ class ReportDesk:
         execution, place = self._codec.decode_execution(active.execution), self._endings.reports_place()
         error, holder = AttemptError(error_class, message), active.holder or ""
         report = AttemptReport(execution.head, execution.head_bytes, kind, holder, active.started_at, error=error)
+        if self._stops.take(step, replace(report, kind=ReportKind.RETURNED), ReportKind.RETURNED, active):
+            return
         if execution.is_repeatable:
             self._attempt_ended(step, report, kind, active, place)
         else:

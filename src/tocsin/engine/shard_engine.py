@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
-from tocsin.engine.actives import Actives, job_of
+from tocsin.engine.actives import Actives, shared_by
 from tocsin.engine.alerts import alert_records
 from tocsin.engine.arrivals import Arrivals, Backlog
+from tocsin.engine.cancellations import Cancellations
 from tocsin.engine.catch_up import CatchUps
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
@@ -30,6 +31,7 @@ from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.job_ends import JobEnds
 from tocsin.engine.losses import Losses
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.overlap import Overlaps
 from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.passed_buckets import PassedBuckets
 from tocsin.engine.pauses import Pauses
@@ -41,6 +43,7 @@ from tocsin.engine.returns import Returns
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.snapshots import SnapshotWriter, delta_records
+from tocsin.engine.stops import Stops
 from tocsin.engine.successors import Successors
 from tocsin.engine.suspects import JOB, UNSUSPECTED, Suspect, Suspicion
 from tocsin.engine.timers import Timers
@@ -87,25 +90,29 @@ class ShardEngine:
         self._work = Work(state, codec, culprits)
         retry_pauses = RetryPauses(state, self._actives, self._work, limits.retry_pause)
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes, retry_pauses)
+        endings = Endings(state, self._actives, codec)
+        stops = Stops(self._actives, self._dispatches, endings, codec)
+        self._overlaps = Overlaps(state.shard, self._actives, self._dispatches, stops, codec, limits.overlap_queue_max)
         self._held = HeldEntries(state)
         self._zones = ZoneRules(state)
         self._filing = Filing(state, self._zones, self._outbox, self._held, self._work, codec)
         self._rebuild = IndexRebuild(state, self._work, self._outbox, self._filing, codec)
         self._successors = Successors(state, self._zones, codec)
-        catch_ups = CatchUps(self._work, self._dispatches, self._successors, codec, limits.catch_up)
+        catch_ups = CatchUps(self._work, self._dispatches, self._overlaps, self._successors, codec, limits.catch_up)
         pauses = Pauses(self._filing, self._dispatches, self._successors, catch_ups)
         own = OwnCommands(state, codec)
         self._timers = Timers(state, self._dispatches, self._work, own)
         ends = JobEnds(self._filing, self._dispatches, self._work)
         self._zone_change = ZoneChange(state, self._work, self._zones, self._filing, own, codec)
         changes = (self._rebuild, pauses, ends, self._zone_change)
-        job_commands = JobCommands(state, self._filing, self._dispatches, *changes, codec)
+        job_commands = JobCommands(state, self._filing, self._dispatches, self._overlaps, stops, *changes, codec)
         self.commands = CommandDesk(
             state,
             self._outbox,
             job_commands,
-            Redrives(state.shard, self._filing, self._dispatches, self._work, codec),
+            Redrives(state.shard, self._filing, self._dispatches, self._overlaps, self._work, codec),
             retry_pauses,
+            Cancellations(self._actives, stops, codec),
             self._held,
             own,
             codec,
@@ -114,19 +121,18 @@ class ShardEngine:
             culprits,
         )
         catch_ups.stand_behind(self.commands.parking)
-        endings = Endings(state, self._actives, codec)
         losses = Losses(
-            self._actives, self._dispatches, endings, codec, Returns(limits.returned_per_s), limits.max_reaps
+            self._actives, self._dispatches, endings, stops, codec, Returns(limits.returned_per_s), limits.max_reaps
         )
         self._reports = ReportDesk(
-            state, self._actives, self._dispatches, endings, losses, codec, retry_pauses, culprits
+            state, self._actives, self._dispatches, endings, stops, losses, codec, retry_pauses, culprits
         )
         self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
         self._firing = FiringDesk(
-            state, self._dispatches, self._successors, catch_ups, self._horizon, self._held, self.commands.parking,
-            self._set_asides, self._timers,
+            state, self._dispatches, self._overlaps, self._successors, catch_ups, self._horizon, self._held,
+            self.commands.parking, self._set_asides, self._timers,
         )  # fmt: skip
-        self._verdicts = Verdicts(self._actives, self._reports, losses, limits)
+        self._verdicts = Verdicts(self._actives, self._reports, losses, stops, limits)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         again = (self._set_asides, self._dispatches, self._successors, self._timers)
         self._rederived = Rederivation(state, self._held, *again)
@@ -297,6 +303,7 @@ class ShardEngine:
         # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
         upto = min(step.now - step.now % MILLISECOND, self._horizon.loaded_upto - 1)
         stamp = self._codec.stamp(1, step.number, 0)
+        self._overlaps.release(step, limits.fires_max)
         released = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max)
         self._firing.fire(step, stamp, upto, limits.fires_max - released, limits.fire_bytes_max)
 
@@ -304,7 +311,7 @@ class ShardEngine:
         """Give work items their share, after what is due in time."""
         if self._work.awaits:
             for execution_id in step.ended:
-                self._work.wake(job_of(execution_id))
+                self._work.wake(shared_by(execution_id))
             self._rebuild.acknowledged()
         before = len(step.inserts)
         self._work.go_on(step, Room(self._limits.work_portions_max, self._limits.work_bytes_max))

@@ -17,6 +17,7 @@ from tocsin.engine.effects import Step
 from tocsin.engine.engine_limits import EngineLimits
 from tocsin.engine.losses import Losses
 from tocsin.engine.report_desk import ReportDesk
+from tocsin.engine.stops import Stops
 from tocsin.engine.suspects import EXECUTION, Suspect
 
 VERDICTS_MAX = 5_000
@@ -30,13 +31,17 @@ class Docket:
     expired: tuple[tuple[str, Micros], ...]
     lost: tuple[tuple[str, str], ...]
     outlived: tuple[tuple[str, Micros], ...] = ()
+    overdue: tuple[tuple[str, Micros], ...] = ()
     end: int | None = None
 
 
 class Verdicts:
     """The pending verdicts of one shard; one docket at a time."""
 
-    def __init__(self, actives: Actives, reports: ReportDesk, losses: Losses, limits: EngineLimits) -> None:
+    def __init__(
+        self, actives: Actives, reports: ReportDesk, losses: Losses, stops: Stops, limits: EngineLimits
+    ) -> None:
+        self._stops = stops
         self._outlived_after = round(limits.outlived_after_s * SECOND)
         self._look_every = round(limits.outlived_look_s * SECOND)
         self._aged_at: Micros = 0
@@ -81,8 +86,9 @@ class Verdicts:
             outlived = self._actives.queued_since(step.now - self._outlived_after, VERDICTS_MAX)
             # More than one docket holds: the rest is looked for as soon as this one is decided.
             self._aged_at = step.now if len(outlived) < VERDICTS_MAX else 0
-        if expired or lost or outlived:
-            self._docket = Docket(tuple(expired), tuple(lost[:VERDICTS_MAX]), tuple(outlived))
+        overdue = self._actives.overdue(step.now, VERDICTS_MAX)
+        if expired or lost or outlived or overdue:
+            self._docket = Docket(tuple(expired), tuple(lost[:VERDICTS_MAX]), tuple(outlived), tuple(overdue))
             step.ask_reports_end = True
 
     def _judge(self, step: Step, docket: Docket, upto: int) -> Docket | None:
@@ -108,4 +114,11 @@ class Verdicts:
             if one is not None and one.phase == Phase.QUEUED and one.published_at == published_at:
                 step.at_hand = Suspect(EXECUTION, execution_id)
                 self._losses.outlive(step, execution_id)
+        for done, (execution_id, ends_by) in enumerate(docket.overdue):
+            if step.bytes >= upto:
+                return replace(docket, lost=(), expired=(), outlived=(), overdue=docket.overdue[done:])
+            one = self._actives.get(execution_id)
+            if one is not None and one.ends_by == ends_by:
+                step.at_hand = Suspect(EXECUTION, execution_id)
+                self._stops.overdue(step, execution_id)
         return None

@@ -47,6 +47,7 @@ class ExecutionCodec(Protocol):
         attempts_before: int = 0,
         redrives: int = 0,
         delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE,
+        max_duration_s: float | None = None,
     ) -> bytes:
         """Return a record that is ready to be stamped: its attempt, token and losses can be replaced cheaply."""
         ...

@@ -178,7 +178,7 @@ def test_validate_only_changes_nothing(terminal: Terminal) -> None:
         (("--cron", "0 0 * * *", "--tz", "Asia/Calcuta"), "Asia/Calcutta"),
         (("--at", "tomorrow"), "remedy: give an RFC 3339 time with an offset"),
         (("--every", "100ms"), "schedule.every_s: is out of range"),
-        (("--concurrency", "queue"), "is not supported yet"),
+        (("--concurrency", "wait"), "skip_if_running, allow, queue, replace"),
         (("--header", "Host: x"), "target.headers.Host: is set by tocsin itself"),
         (("--id", "a b"), "job_id: is not an id"),
     ],

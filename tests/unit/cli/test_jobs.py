@@ -87,7 +87,7 @@ def test_trigger_prints_the_execution_whose_run_can_be_read(terminal: Terminal) 
     assert terminal.json("runs", "get", execution_id)["state"] == "QUEUED"
     assert terminal.json("jobs", "trigger", "nightly")["job_id"] == job["job_id"]
     terminal.house.owner.running.add(job["job_id"])
-    assert "skip_if_running" in terminal.error("jobs", "trigger", "nightly", exit_code=5)
+    assert "is active" in terminal.error("jobs", "trigger", "nightly", exit_code=5)
 
 
 def test_delete_tells_what_it_led_to(terminal: Terminal) -> None:

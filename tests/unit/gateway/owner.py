@@ -28,6 +28,7 @@ class Owner:
         jobs: those that stand.
         redriven: redrives that it accepted.
         paused_retries: tenants and shards' keys where retries are paused.
+        cancels: cancels that it was sent; ``cancelled``: what it says of executions, by id, others have ended.
     """
 
     def __init__(self, now: Callable[[], Micros]) -> None:
@@ -38,6 +39,8 @@ class Owner:
         self.jobs: dict[str, Job] = {}
         self.redriven: list[Command] = []
         self.paused_retries: set[tuple[str, str]] = set()
+        self.cancels: list[Command] = []
+        self.cancelled: dict[str, OutcomeDetail] = {}
 
     def outcome_of(self, command: Command) -> CommandOutcome:
         """Decide a command."""
@@ -54,6 +57,10 @@ class Owner:
             detail = OutcomeDetail.RESUMED if place in self.paused_retries else OutcomeDetail.UNCHANGED
             self.paused_retries.discard(place)
             return replace(blank, accepted=True, detail=detail)
+        if command.kind == "cancel":
+            self.cancels.append(command)
+            detail = self.cancelled.get(command.execution_id or "", OutcomeDetail.ENDED)
+            return replace(blank, accepted=detail is not OutcomeDetail.ENDED, detail=detail)
         job = self.jobs.get(command.job_id)
         if job is None or job.tenant_id != command.tenant_id:
             return replace(blank, detail=OutcomeDetail.NOT_FOUND)

@@ -200,7 +200,7 @@ def test_a_trigger_tells_the_execution_and_where_its_run_is() -> None:
         house.owner.running.add(job["job_id"])
         problem = problem_of(await client.post(f"{path}:trigger"), 409)
         assert problem["reason"] == "running"
-        assert "skip_if_running" in problem["detail"]
+        assert "its concurrency lets no other wait" in problem["detail"]
 
     visit(house, scene)
 

@@ -421,7 +421,6 @@ def test_methods_that_are_not_served_are_405_and_name_those_that_are(method: str
     [
         ("PATCH", "/v1/jobs/job_1"),
         ("POST", "/v1/jobs/job_1:backfill"),
-        ("POST", "/v1/runs/x:cancel"),
         ("GET", "/v1/tenants/x"),
     ],
 )

@@ -62,6 +62,7 @@ def test_it_lists_what_is_served_and_nothing_that_comes_later() -> None:
         ("GET", "/v1/runs/{execution_id}"),
         ("GET", "/v1/runs/{execution_id}/logs"),
         ("POST", "/v1/runs/{execution_id}:retry"),
+        ("POST", "/v1/runs/{execution_id}:cancel"),
         ("POST", "/v1/runs/{execution_id}:complete"),
         ("POST", "/v1/runs/{execution_id}:fail"),
         ("GET", "/v1/dead-letters"),
@@ -147,9 +148,7 @@ def test_the_documented_job_has_the_fields_of_the_validation() -> None:
     companions = {name for names in schedules.COMPANIONS.values() for name in names}
     assert set(models.ScheduleModel.model_fields) == {*schedules.KINDS, *companions}
     fields = models.JobRequest.model_fields
-    assert get_args(fields["concurrency"].annotation) == tuple(
-        map(str, (policies.Overlap.SKIP, policies.Overlap.ALLOW))
-    )
+    assert get_args(fields["concurrency"].annotation) == tuple(map(str, policies.Overlap))
     default = catch_up.CatchUpPolicy()
     assert fields["misfire_after_s"].default == default.misfire_after_s
     assert fields["max_catch_up"].default == default.max_catch_up

@@ -41,6 +41,51 @@ def test_what_is_cancelled_while_it_waits_is_not_started() -> None:
     assert worker.started == ["j1"]
 
 
+@pytest.mark.parametrize("leased", [False, True])
+def test_what_is_cancelled_while_it_runs_is_stopped_and_reported(leased: bool) -> None:
+    world = World()
+    world.dispatch("j1", "j2")
+    worker = world.worker()
+    worker.steps(3)
+    if leased:
+        world.clock.seconds += 6
+        worker.steps(3)
+    world.cancels.append(cancel("j1", 3))
+    world.clock.seconds += 1.5
+    worker.steps(4)
+    assert worker.running == ["j2"]
+    assert [said for said in worker.said if said[1] != "RUNNING"] == [("j1", "CANCELLED", None)]
+    worker.finish("j2")
+    worker.steps(4)
+    assert worker.said[-1] == ("j2", "SUCCEEDED", None), "its neighbour goes on"
+    assert world.lane.committed[0][0] == 2
+
+
+def test_a_cancel_of_an_older_dispatch_does_not_stop_the_present_one() -> None:
+    world = World()
+    world.dispatch("j1", token=3)
+    worker = world.worker()
+    worker.steps(3)
+    world.cancels.append(cancel("j1", 2))
+    world.clock.seconds += 1.5
+    worker.steps(3)
+    assert worker.running == ["j1"]
+
+
+def test_an_attempt_that_cannot_be_stopped_is_given_up_soon() -> None:
+    world = World()
+    world.dispatch("j1")
+    worker = world.worker()
+    worker.runner.stubborn = True
+    worker.steps(3)
+    world.cancels.append(cancel("j1", 3))
+    for _ in range(20):
+        world.clock.seconds += 1.5
+        worker.steps(2)
+    assert [kind for _, kind, _ in worker.said if kind != "RUNNING"] == ["TIMED_OUT"]
+    assert world.clock.seconds < 1_000 + 31
+
+
 @pytest.mark.parametrize(("upto", "starts"), [(2, True), (3, False), (4, False)])
 def test_only_dispatches_up_to_the_token_are_meant(upto: int, starts: bool) -> None:
     world = World()

@@ -51,7 +51,7 @@ def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
     return AttemptHead(*head.values()), value[HEADER_BYTES : buffer.tell()]
 
 
-_Meant = tuple[Target, RetryPolicy | None, int, int, DeliveryPolicy]
+_Meant = tuple[Target, RetryPolicy | None, int, int, DeliveryPolicy, float | None]
 """The fields of ``Execution`` after its head."""
 
 
@@ -64,7 +64,7 @@ def _meant(record: dict[str, Any]) -> _Meant:
     # What a newer version may say beside these is taken for the promise that is harder to keep.
     least = record["delivery"] in (None, DeliveryPolicy.AT_LEAST_ONCE)
     delivery = DeliveryPolicy.AT_LEAST_ONCE if least else DeliveryPolicy.AT_MOST_ONCE
-    return target, policy, before, redrives, delivery
+    return target, policy, before, redrives, delivery, record["max_duration_s"]
 
 
 def _tail(tail: bytes) -> _Meant:
@@ -115,6 +115,7 @@ class AvroExecutionCodec:
         attempts_before: int = 0,
         redrives: int = 0,
         delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE,
+        max_duration_s: float | None = None,
     ) -> bytes:
         return record_type("Execution").encode(
             {
@@ -124,6 +125,7 @@ class AvroExecutionCodec:
                 "attempts_before": attempts_before,
                 "redrives": redrives,
                 "delivery": None if delivery is DeliveryPolicy.AT_LEAST_ONCE else str(delivery),
+                "max_duration_s": max_duration_s,
             }
         )
 

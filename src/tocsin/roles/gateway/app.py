@@ -20,6 +20,7 @@ from tocsin.ports.run_logs import RunLogReader
 from tocsin.ports.views import ViewReader
 from tocsin.roles.gateway import callbacks as callback_routes
 from tocsin.roles.gateway import (
+    cancels,
     changes,
     commands,
     health,
@@ -116,6 +117,7 @@ def routed_app(lifespan: Callable[[FastAPI], object] | None = None) -> FastAPI:
         runs.router,
         logs.router,
         retries.router,
+        cancels.router,
         callback_routes.router,
         letters.router,
         redrives.router,

@@ -110,6 +110,7 @@ async def trigger_job(request: Request, job_id: str) -> Json:
         "job_id": outcome.job_id,
         "execution_id": outcome.execution_id,
         "scheduled_for": format_rfc3339(parse_execution_id(outcome.execution_id).scheduled_for),
+        "detail": outcome.detail,
     }
     return Json(body, 201, {"Location": f"/v1/runs/{outcome.execution_id}"})
 

@@ -28,8 +28,8 @@ AGAINST: Final = {
     ),
     OutcomeDetail.RUNNING: (
         409,
-        "an execution of {job_id} is active, and its concurrency is skip_if_running",
-        "wait for its end, or set concurrency to allow",
+        "an execution of {job_id} or of its group is active, and its concurrency lets no other wait",
+        "wait for its end, or choose another concurrency",
     ),
     OutcomeDetail.FINISHED: (
         409,

@@ -146,7 +146,10 @@ RESUME_JOB: Final = _operation(
 TRIGGER_JOB: Final = _operation(
     "trigger_job",
     "jobs",
-    {201: (models.TriggeredModel, "An execution is dispatched; Location is its run."), 202: _UNDECIDED},
+    {
+        201: (models.TriggeredModel, "An execution is dispatched, or queued behind another; Location is its run."),
+        202: _UNDECIDED,
+    },
     _VERB_PROBLEMS,
     (_TENANT, _IF_MATCH),
 )
@@ -196,6 +199,13 @@ RETRY_RUN: Final = _operation(
     "retry_run",
     "runs",
     {200: (models.RetriedModel, "It waits for its next attempt."), 202: _UNDECIDED},
+    (404, 408, 409, 413, 415, 422, 503),
+    (_TENANT,),
+)
+CANCEL_RUN: Final = _operation(
+    "cancel_run",
+    "runs",
+    {200: (models.CancelledModel, "It has ended, or ends soon."), 202: _UNDECIDED},
     (404, 408, 409, 413, 415, 422, 503),
     (_TENANT,),
 )

@@ -11,7 +11,7 @@ from tocsin.domain.commands import CommandKind, OutcomeDetail
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
 from tocsin.domain.fields import shown
-from tocsin.domain.ids import keyed_job_id, made_job_id
+from tocsin.domain.ids import grouped_job_id, keyed_job_id, made_job_id
 from tocsin.domain.jobs import Job, JobState
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
@@ -39,7 +39,7 @@ router = APIRouter()
 
 DELETED: Final = {
     OutcomeDetail.PREVENTED: "the job is deleted and will not run",
-    OutcomeDetail.RETRY_CANCELLED: "the job is deleted; its run waited to be attempted again, and is cancelled",
+    OutcomeDetail.RETRY_CANCELLED: "the job is deleted; its run waited to start, or for a retry, and is cancelled",
     OutcomeDetail.ALREADY_FIRED: "the job is deleted; it had fired before, and a run that is under way goes on",
 }
 
@@ -58,6 +58,10 @@ async def create_job(request: Request) -> Json:
         remedy = "give either: a job_id makes a create as safe to repeat as a key does"
         raise InvalidInput([Fault("idempotency_key", shown(definition.idempotency_key), "goes with no job_id", remedy)])
     parts.refuse_unknown_pool(definition.target)
+    if named is not None and definition.concurrency_group is not None:
+        remedy = "leave job_id out: a job of a group has its id by the group"
+        group = shown(definition.concurrency_group)
+        raise InvalidInput([Fault("concurrency_group", group, "goes with no job_id", remedy)])
     if validate_only:
         return Json(valid(tenant_id, definition))
     job_id = named or _own_id(parts, tenant_id, definition)
@@ -159,6 +163,8 @@ def _own_id(parts: GatewayParts, tenant_id: str, definition: JobDefinition) -> s
     """Return the id of a job that its client does not name: racing creates under one key get the same."""
     if definition.idempotency_key is not None:
         return keyed_job_id(tenant_id, definition.idempotency_key)
+    if definition.concurrency_group is not None:
+        return grouped_job_id(tenant_id, definition.concurrency_group, parts.new_uuid_hex())
     return made_job_id(parts.new_uuid_hex())
 
 

@@ -13,7 +13,6 @@ from tocsin.roles.gateway.problems import LATER, not_supported_yet
 ROUTES: Final = (
     ("PATCH", "/v1/jobs/{job_id}", "changing a part of a job (PUT takes the whole)"),
     ("POST", "/v1/jobs/{job_id}:backfill", "running past occurrences"),
-    ("POST", "/v1/runs/{execution_id}:cancel", "cancelling a run"),
     ("GET", "/v1/tenants/{tenant_id}", "reading a tenant's settings"),
 )
 

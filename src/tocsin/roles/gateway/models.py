@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from tocsin.domain.definitions import LABEL_CHARS_MAX, LABELS_MAX
 from tocsin.domain.error_classes import RETRY_ON_MAX
-from tocsin.domain.policies import ATTEMPTS_MAX, RETRY_S_MAX
+from tocsin.domain.policies import ATTEMPTS_MAX, DURATION_S_MAX, GROUP_CHARS_MAX, RETRY_S_MAX
 from tocsin.domain.schedules import DELAY_S_MAX, EVERY_S_MAX, SPREAD_S_MAX
 from tocsin.roles.gateway.target_models import TargetModel
 
@@ -87,6 +87,7 @@ class RetryModel(BaseModel):
     )
 
 
+Concurrency = Literal["skip_if_running", "allow", "queue", "replace"]
 CatchUpMode = Literal["fire_once", "skip", "fire_all"]
 DeliveryMode = Literal["at_least_once", "at_most_once"]
 OnResumeMode = Literal["skip", "catch_up"]
@@ -112,8 +113,23 @@ class JobRequest(BaseModel):
     )
     target: TargetModel
     retry: RetryModel | None = Field(None, description="none: one attempt")
-    concurrency: Literal["skip_if_running", "allow"] = Field(
-        "skip_if_running", description="when the job is due while an execution of it is active"
+    concurrency: Concurrency = Field(
+        "skip_if_running",
+        description="when the job is due while an execution of it is active: skip it, run both, let it wait its turn "
+        "(oldest first, up to a bound), or cancel the active one and run it once that is over",
+    )
+    concurrency_group: str | None = Field(
+        None,
+        min_length=1,
+        max_length=GROUP_CHARS_MAX,
+        description="jobs of a tenant with the same group never run at once, and concurrency decides among them; given "
+        "at the create and fixed; goes with no job_id, no idempotency_key, and not with allow",
+    )
+    max_duration_s: float | None = Field(
+        None,
+        gt=0,
+        le=DURATION_S_MAX,
+        description="what is not over so long after its first dispatch, over all its attempts, is stopped and DEAD",
     )
     catch_up: CatchUpMode = Field(
         "fire_once",
@@ -156,7 +172,9 @@ class JobModel(BaseModel):
     schedule: ScheduleModel | None = Field(description="as it was given; null: only triggered by hand")
     target: TargetModel
     retry: RetryModel | None
-    concurrency: Literal["skip_if_running", "allow"]
+    concurrency: Concurrency
+    concurrency_group: str | None
+    max_duration_s: float | None
     catch_up: CatchUpMode
     misfire_after_s: float
     grace_s: float | None
@@ -197,6 +215,7 @@ class TriggeredModel(BaseModel):
     job_id: str
     execution_id: str
     scheduled_for: Time
+    detail: Literal["triggered", "queued"] = Field(description="queued: it waits for the end of what is active")
 
 
 class JobListModel(BaseModel):
@@ -308,6 +327,17 @@ class RetriedModel(BaseModel):
     job_id: str
     execution_id: str
     attempt: int = Field(description="the one that is to come; attempts go on counting")
+
+
+class CancelledModel(BaseModel):
+    """A run that is cancelled."""
+
+    job_id: str
+    execution_id: str
+    detail: Literal["cancelled", "cancelling"] = Field(
+        description="cancelled: it had not started, and has ended; cancelling: it ends once it is known not to run"
+    )
+    message: str
 
 
 class ComingModel(BaseModel):

@@ -37,6 +37,8 @@ def job_json(job: Job, now: Micros) -> dict[str, Any]:
         "target": defined["target"],
         "retry": defined.get("retry"),
         "concurrency": str(job.definition.overlap),
+        "concurrency_group": job.definition.concurrency_group,
+        "max_duration_s": job.definition.max_duration_s,
         **_catch_up_json(job.definition.catch_up),
         "finished_ttl_s": job.definition.finished_ttl_s,
         "delivery": str(job.definition.delivery),

@@ -73,6 +73,8 @@ class Attempts:
     ) -> None:
         self._cancels = cancels
         self._breakers = breakers
+        self._cancelled: set[str] = set()
+        """Named by cancels that came since running attempts were last looked at."""
         self.running: dict[Item, None] = {}
         """An ordered set, as everything here that is iterated: the same seed must give the same run."""
         self.stuck: set[Item] = set()
@@ -98,7 +100,7 @@ class Attempts:
 
     def take(self, items: Sequence[Item]) -> None:
         """Start what an acknowledged commit has marked, and return what a predecessor had begun."""
-        self._cancels.read()
+        self._read_cancels()
         now, now_s = self._clock.now(), self._monotonic_s()
         attempts = []
         for item in items:
@@ -282,13 +284,34 @@ class Attempts:
     # Ending
 
     def watch(self, now_s: float) -> None:
-        """Ask leases for what lasts, and give up what passed its limit."""
+        """Stop what is cancelled, ask leases for what lasts, and give up what passed its limit."""
+        self._stop_cancelled(now_s)
         self.lease([item for item in self.running if item.lease_at_s <= now_s])
         overdue = [item for item in self.running if item.overdue_at_s <= now_s]
         if overdue:
             self._give_up(overdue)
             self._runner.cancel(overdue)
         self._meter.running(len(self.running))
+
+    def _stop_cancelled(self, now_s: float) -> None:
+        """Stop what runs and is not wanted any more; it is reported as it ends, or as stuck."""
+        self._read_cancels()
+        if not self._cancelled:
+            return
+        unwanted = [item for item in self.running if item.abandoned is None and self._is_unwanted(item)]
+        self._cancelled.clear()
+        for item in unwanted:
+            item.overdue_at_s = min(item.overdue_at_s, now_s + self._limits.overdue_s)
+        if unwanted:
+            self._runner.cancel(unwanted)
+
+    def _is_unwanted(self, item: Item) -> bool:
+        head = None if item.execution is None else item.execution.head
+        named = head is not None and head.execution_id in self._cancelled
+        return head is not None and named and self._cancels.forbid(head.execution_id, head.token)
+
+    def _read_cancels(self) -> None:
+        self._cancelled.update(cancel.execution_id for cancel in self._cancels.read())
 
     def _give_up(self, items: Sequence[Item]) -> None:
         """Close attempts that do not end though they should have."""

@@ -1,12 +1,11 @@
-"""What must not be started any more, though it is in the lane.
+"""What must not be started any more, though it is in the lane, and what is to be stopped.
 
-It only spares work, and what comes of it: what is started before a cancel is read has an old token, and the owner
-takes no notice of it.
+What was started before a cancel was read is stopped; should it report all the same, its owner knows what it asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tocsin.domain.fleet import Cancel
@@ -38,10 +37,12 @@ class Cancels:
         if self._records is not None:
             self._note(self._records.load())
 
-    def read(self) -> None:
-        """Learn what has come since."""
+    def read(self) -> Sequence[Cancel]:
+        """Learn what has come since, and return it."""
         if self._records is not None and (found := self._records.poll(POLLED_MAX)):
             self._note(found)
+            return found
+        return ()
 
     def forbid(self, execution_id: str, token: int) -> bool:
         """Tell whether a dispatch must not be started."""

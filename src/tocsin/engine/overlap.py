@@ -1,0 +1,122 @@
+"""Whether an execution may start while others of its job, or of its concurrency group, have not ended.
+
+Every source of fires asks here: the schedule, triggers by hand, what is caught up with, and redrives. What waits for a
+retry has not ended. What must wait stands behind, in the state, in the order in which it came; it starts when nothing
+before it is left.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from tocsin.domain.catch_up import SkipReason
+from tocsin.domain.executions import ExecutionEvent, ExecutionState
+from tocsin.domain.instants import Micros
+from tocsin.domain.policies import Overlap
+from tocsin.domain.shard_records import Active, Phase
+from tocsin.engine.actives import Actives
+from tocsin.engine.dispatch_desk import DispatchDesk
+from tocsin.engine.effects import Step
+from tocsin.engine.stops import REPLACED, Stops
+from tocsin.engine.suspects import EXECUTION, Suspect
+from tocsin.ports.codec import RecordCodec
+from tocsin.ports.shard_log import EVENTS, NewRecord
+
+
+class Way(Enum):
+    """How it goes on with an execution that is to start."""
+
+    FREE = auto()
+    """It starts."""
+    BEHIND = auto()
+    """It waits behind what is active."""
+    TAKEN = auto()
+    """Another is active, and its job wants it skipped then."""
+    FULL = auto()
+    """As many as may stand behind already."""
+
+
+REFUSED = {Way.TAKEN: SkipReason.OVERLAP, Way.FULL: SkipReason.QUEUE_FULL}
+"""Why an occurrence is skipped that may neither start nor wait."""
+
+
+def told_of(way: Way) -> str:
+    """Return the sentence that says why something is refused."""
+    queued = ", and as many wait behind it as may" if way is Way.FULL else ""
+    return f"an execution of the job or of its group is active{queued}"
+
+
+class Overlaps:
+    """The admissions of one shard.
+
+    Args:
+        shard, actives, dispatches, stops, codec: the shard's.
+        behind_max: how many of a job, or of a concurrency group, may stand behind others.
+    """
+
+    def __init__(
+        self,
+        shard: int,
+        actives: Actives,
+        dispatches: DispatchDesk,
+        stops: Stops,
+        codec: RecordCodec,
+        behind_max: int,
+    ) -> None:
+        self._shard = shard
+        self._actives = actives
+        self._dispatches = dispatches
+        self._stops = stops
+        self._codec = codec
+        self._behind_max = behind_max
+
+    def look(self, execution_id: str, overlap: Overlap) -> Way:
+        """Tell how it would go on with an execution, if nobody's place is taken for it."""
+        if overlap is Overlap.ALLOW or not self._actives.is_taken(execution_id):
+            return Way.FREE
+        if overlap is not Overlap.QUEUE:
+            return Way.TAKEN
+        return Way.FULL if self._actives.behind(execution_id) >= self._behind_max else Way.BEHIND
+
+    def admit(self, step: Step, execution_id: str, overlap: Overlap) -> Way:
+        """Decide how it goes on with an execution; one that replaces others has them ended, and what waited dropped.
+
+        The execution must be started or put behind accordingly, in the same step.
+        """
+        way = self.look(execution_id, overlap)
+        if way is not Way.TAKEN or overlap is not Overlap.REPLACE:
+            return way
+        for other in self._actives.sharing(execution_id):
+            self._stops.begin(step, other, REPLACED)
+        return Way.BEHIND if self._actives.is_taken(execution_id) else Way.FREE
+
+    def put_behind(
+        self, step: Step, execution_id: str, execution: bytes, *, attempt: int = 1, not_before: Micros = 0
+    ) -> int:
+        """Let an execution wait until nothing before it is left; return the size of its record.
+
+        Args:
+            step: the present one.
+            execution_id, execution: it, never dispatched, or not under this head.
+            attempt: which one is made when it starts.
+            not_before: it does not start before, µs.
+        """
+        head, head_bytes = self._codec.split_head(execution)
+        behind = Active(execution, step.now, Phase.BEHIND, not_before, attempt)
+        self._dispatches.change(step, execution_id, behind)
+        event = ExecutionEvent(head, ExecutionState.QUEUED, step.now, step.now, reason=SkipReason.OVERLAP)
+        value = self._codec.encode_event(head_bytes, event)
+        step.records.append(NewRecord(EVENTS, self._shard, execution_id, value))
+        return len(execution)
+
+    def release(self, step: Step, limit: int) -> int:
+        """Let what stands first behind nothing any more go on, as if it had waited for a retry; return how many."""
+        count = 0
+        while count < limit and (execution_id := self._actives.next_free()) is not None:
+            step.at_hand = Suspect(EXECUTION, execution_id)
+            one = self._actives.get(execution_id)
+            assert one is not None, "what stands behind is active"
+            waiting = one._replace(phase=Phase.WAITING, wake_at=max(step.now, one.wake_at))
+            self._dispatches.change(step, execution_id, waiting)
+            count += 1
+        return count
