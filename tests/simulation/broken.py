@@ -8,10 +8,12 @@ from typing import Any
 
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.entries import Entry, EntryKey
-from tocsin.domain.policies import DeliveryPolicy
+from tocsin.domain.policies import DeliveryPolicy, Overlap
 from tocsin.domain.shard_records import Phase
 from tocsin.engine import report_desk, zone_rules
+from tocsin.engine.actives import job_of
 from tocsin.engine.job_rows import JobRows, KnownRow
+from tocsin.engine.overlap import Way
 from tocsin.ports.dispatch_log import CommitOutcome
 from tocsin.ports.schedule_store import StoreWrites
 from tocsin.ports.shard_log import WORKER_CONTROL
@@ -188,6 +190,51 @@ def write_before_commit(real: Any) -> Any:
         real(self, steps)
 
     return commit
+
+
+def replace_without_waiting(real: Any) -> Any:
+    def admit(self: Any, step: Any, execution_id: str, overlap: Any) -> Any:
+        way = real(self, step, execution_id, overlap)
+        return Way.FREE if way is Way.BEHIND and overlap is Overlap.REPLACE else way
+
+    return admit
+
+
+def release_the_newest(self: Any) -> str | None:
+    for shared in self._free:
+        return list(self._behind[shared])[-1]
+    return None
+
+
+def group_of_nobody(execution_id: str) -> str:
+    return execution_id.split("~")[-1].rsplit(".", 1)[0] if "~" in execution_id else job_of(execution_id)
+
+
+def restore_without_the_queue(real: Any) -> Any:
+    def take_in(state: Any, codec: Any, active: Any, voids: Any, named: Any) -> None:
+        real(state, codec, [one for one in active if one.phase != Phase.BEHIND], voids, named)
+
+    return take_in
+
+
+def end_in_silence(real: Any) -> Any:
+    def begin(self: Any, step: Any, execution_id: str, reason: str) -> Any:
+        at_once = real(self, step, execution_id, reason)
+        step.records[:] = [record for record in step.records if record.topic != WORKER_CONTROL]
+        return at_once
+
+    return begin
+
+
+def go_on_though_ending(self: Any, step: Any, report: Any, kind: Any, active: Any) -> bool:
+    return False
+
+
+def restore_without_endings(real: Any) -> Any:
+    def take_in(state: Any, codec: Any, active: Any, voids: Any, named: Any) -> None:
+        real(state, codec, [one._replace(ending=None) for one in active], voids, named)
+
+    return take_in
 
 
 # The worker

@@ -102,6 +102,58 @@ def create(world: World) -> None:
     _send(world, Command("create", _command_id(world), job_id, None, 0, body), shard)
 
 
+OVERLAPPING: Final[tuple[dict[str, Any], ...]] = (
+    {"concurrency": "queue"},
+    {"concurrency": "queue", "retry": {"max_attempts": 2, "backoff": "fixed", "base_s": 3}},
+    {"concurrency": "queue", "catch_up": "fire_all", "misfire_after_s": 5, "max_catch_up": 20},
+    {"concurrency": "queue", "max_duration_s": 6, "retry": {"max_attempts": 3, "backoff": "fixed", "base_s": 4}},
+    {"concurrency": "replace"},
+    {"concurrency": "replace", "retry": {"max_attempts": 3, "backoff": "fixed", "base_s": 3}},
+    {"concurrency": "replace", "catch_up": "fire_all", "misfire_after_s": 5, "max_catch_up": 20},
+    {"concurrency": "skip_if_running", "max_duration_s": 5},
+)
+"""Policies of jobs whose runs often overlap; only in some runs."""
+GROUPS: Final = ("g1", "g2")
+
+
+def create_overlapping(world: World) -> None:
+    """Create a job that is often due while it runs; some are in a group."""
+    chance, now = world.chance, world.broker.now
+    schedule: dict[str, Any] = {"schedule": {"every_s": chance.choice((2, 3, 5, 7, 20))}}
+    if chance.random() < 0.3:
+        schedule = {"delay_s": chance.choice((0, 1, 5))} if chance.random() < 0.7 else {}
+    target = {"type": "http", "url": "https://example.test/overlap", "timeout_s": 10}
+    body = {**schedule, "target": target, **chance.choice(OVERLAPPING)}
+    unique = f"{now // 1000:012x}{world.commands_sent:020x}"
+    job_id = ids.made_job_id(unique)
+    if chance.random() < 0.4:
+        body["concurrency_group"] = group = chance.choice(GROUPS)
+        job_id = ids.grouped_job_id(ids.DEFAULT_TENANT, group, unique)
+    world.jobs.append(job_id)
+    world.overlapping.append(job_id)
+    _send(world, Command("create", _command_id(world), job_id, None, 0, body))
+
+
+def trigger_overlapping(world: World) -> None:
+    """Trigger a job whose runs overlap, now and then several times."""
+    if world.overlapping:
+        job_id = world.chance.choice(world.overlapping[-6:])
+        for _ in range(world.chance.choice((1, 1, 2, 5))):
+            _send(world, Command("trigger", _command_id(world), job_id, None, 0))
+
+
+def cancel(world: World) -> None:
+    """Cancel some execution: one that is active, or one that has ended."""
+    ends, chance = world.oracle.ends, world.chance
+    names = list(ends.active) if chance.random() < 0.9 else list(ends.ended)
+    if not names:
+        return
+    name = chance.choice(names[-12:])
+    job_id = name.split(".", 1)[0]
+    shard = chance.randrange(world.shards) if chance.random() < 0.05 else None
+    _send(world, Command("cancel", _command_id(world), job_id, None, 0, execution_id=name), shard)
+
+
 def create_zoned(world: World) -> None:
     """Create a job by the clock of the zone of which there are other data."""
     made = world.broker.now // 1000

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests.simulation.broker import Violation
 from tests.simulation.known_job import OUTLIVED
+from tests.simulation.overlaps import IDLE, Overlaps
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     ATTEMPT_ENDS,
     AttemptHead,
     AttemptReport,
+    Execution,
     ExecutionEvent,
     ReportKind,
     Started,
@@ -52,6 +54,16 @@ class Running:
     """Of a leased one: before it nobody may say that its attempt took too long."""
     once: bool = False
     """What may have run of it is not made again."""
+    timeout: Micros = 0
+    """How long an attempt may take."""
+    too_long_at: Micros | None = None
+    """From when on it counts as too long, where its job says so."""
+    ending: str = ""
+    """Why it is not to go on."""
+    ends_by: Micros = 0
+    """Then: before it nobody may say that it is over, unless something is heard."""
+    came: int = 0
+    """Its place among those that stood behind others."""
 
 
 class Ends:
@@ -80,8 +92,8 @@ class Ends:
         """At most once: those that have begun, and may have reached their target."""
         self._outlived: set[str] = set()
         """At most once, and never taken up: an event must say so."""
-        self._cancelled: set[str] = set()
-        """Cancelled with their jobs; an event must say so."""
+        self._came = 0
+        self.overlaps = Overlaps(self)
         self.redelivered = 0
 
     @property
@@ -105,10 +117,28 @@ class Ends:
         self._check_dispatch(record, head, number)
         if (head.attempt, head.losses) != (1, 0) or self.knows(head.execution_id):
             raise Violation(f"{head.execution_id} was dispatched twice for the first time")
+        self._active[head.execution_id] = self._begun(execution, now)
+        self._count(head.execution_id)
+
+    def _begun(self, execution: Execution, now: Micros) -> Running:
+        """Return an execution at its first dispatch."""
         most = execution.retry.max_attempts if execution.retry else 1
-        once = not execution.is_repeatable
-        self._active[head.execution_id] = Running(1, head.token, 0, most, now, once=once)
-        name = _job_of(head.execution_id)
+        one = Running(1, execution.head.token, 0, most, now, once=not execution.is_repeatable)
+        one.timeout = round(execution.target.timeout_s * SECOND)  # type: ignore[union-attr]
+        if execution.max_duration_s is not None:
+            one.too_long_at = now + round(execution.max_duration_s * SECOND)
+        return one
+
+    def stand_behind(self, execution_id: str, now: Micros) -> None:
+        """An execution waits behind others, and was never dispatched."""
+        if self.knows(execution_id):
+            raise Violation(f"{execution_id} is queued, and was there before")
+        self._came += 1
+        self._active[execution_id] = Running(0, -1, 0, 1, now, "behind", next_attempt=1, came=self._came)
+        self._count(execution_id)
+
+    def _count(self, execution_id: str) -> None:
+        name = _job_of(execution_id)
         self._jobs[name] = self._jobs.get(name, 0) + 1
 
     def dispatched_again(self, record: NewRecord, head: AttemptHead, number: int, now: Micros) -> None:
@@ -118,6 +148,10 @@ class Ends:
         if one is None or one.phase == "queued":
             raise Violation(f"{head.execution_id} was dispatched again while it is {(one and one.phase) or 'ended'}")
         self._check_dispatch(record, head, number)
+        if one.ending:
+            raise Violation(f"{head.execution_id} was dispatched again while it was being ended: {one}")
+        if one.phase == "behind":
+            self.overlaps.released(head.execution_id)
         if one.phase == "leased":
             self._take(head.execution_id, one, now)
         if head.token <= one.token or (head.attempt, head.losses) != (one.next_attempt, one.next_losses):
@@ -127,15 +161,12 @@ class Ends:
         self.redelivered += head.losses > 0
         if one.once and head.losses:
             raise Violation(f"{head.execution_id} was lost, and dispatched again all the same")
-        self._active[head.execution_id] = replace(
-            one,
-            attempt=head.attempt,
-            token=head.token,
-            losses=head.losses,
-            dispatched_at=now,
-            phase="queued",
-            holder="",
-        )
+        if one.attempt == 0:
+            self._active[head.execution_id] = self._begun(self._codec.decode_execution(record.value), now)
+            return
+        again = Running(head.attempt, head.token, head.losses, one.attempts_max, now, once=one.once)
+        again.timeout, again.too_long_at = one.timeout, one.too_long_at
+        self._active[head.execution_id] = again
 
     def _check_dispatch(self, record: NewRecord, head: AttemptHead, number: int) -> None:
         if head.token != number:
@@ -147,10 +178,9 @@ class Ends:
     def deleted(self, job: str) -> tuple[int, int]:
         """A job was deleted: what of it waits is cancelled, and what runs is not retried. Returns how many of both."""
         names = [name for name in self._active if _job_of(name) == job]
-        waiting = [name for name in names if self._active[name].phase == "waiting"]
+        waiting = [name for name in names if self._active[name].phase in IDLE]
         for name in waiting:
-            self._close(name, self._active[name], "CANCELLED", 0)
-            self._cancelled.add(name)
+            self.overlaps.deleted(name)
         for name in names:
             if name not in waiting:
                 self._active[name].attempts_max = 1
@@ -182,11 +212,16 @@ class Ends:
     def _apply(self, report: AttemptReport, now: Micros, expected: Expected) -> None:
         head = report.head
         one = self._active.get(head.execution_id)
-        if one is None or one.phase == "waiting" or (one.attempt, one.token) != (head.attempt, head.token):
+        if one is None or one.phase in IDLE or (one.attempt, one.token) != (head.attempt, head.token):
             return
-        if report.kind in ATTEMPT_ENDS:
-            if report.kind == ReportKind.SUCCEEDED:
+        foreign = one.phase == "leased" and one.holder != report.worker_id
+        over = report.kind in ATTEMPT_ENDS or (report.kind == ReportKind.RETURNED and one.ending and not foreign)
+        if over:
+            if report.kind == ReportKind.SUCCEEDED and one.ending in ("", "max_duration"):
                 state = "SUCCEEDED"
+            elif one.ending:
+                unheard = report.kind == ReportKind.RETURNED and report.started != Started.NO
+                state = _end_of(one, unheard=unheard)
             elif one.attempt < one.attempts_max and _may_follow(one, report):
                 state = "RETRY_SCHEDULED"
             else:
@@ -261,6 +296,10 @@ class Ends:
             one.phase, one.not_before = "waiting", now
             one.next_attempt, one.next_losses = one.attempt + 1, 0
             return
+        self.end(execution_id, state)
+
+    def end(self, execution_id: str, state: str) -> None:
+        """An execution has ended."""
         del self._active[execution_id]
         self._jobs[_job_of(execution_id)] -= 1
         self.ended[execution_id] = state
@@ -268,8 +307,7 @@ class Ends:
     def changed(self, event: ExecutionEvent, expected: Expected, now: Micros) -> None:
         """An event was committed: it is what the reports lead to, or the owner's verdict on a lease."""
         head = event.head
-        if event.state == "CANCELLED" and head.execution_id in self._cancelled:
-            self._cancelled.discard(head.execution_id)
+        if self.overlaps.takes(event):
             return
         if event.state == "UNKNOWN" and head.execution_id in self._outlived:
             self._outlived.discard(head.execution_id)
@@ -282,6 +320,8 @@ class Ends:
                 one.not_before = max(one.not_before, event.retry_at or 0)
             return
         one_or_none = self._active.get(head.execution_id)
+        if not expected and one_or_none is not None and self._is_over(event, one_or_none, now):
+            return
         if expected or one_or_none is None or one_or_none.phase != "leased":
             raise Violation(f"{told} was published, expected is {list(expected)[:1]}; it is {one_or_none}")
         one = one_or_none
@@ -295,6 +335,30 @@ class Ends:
         else:
             self._check_heard(head.execution_id, one, one.deadline)
         self._close(head.execution_id, one, event.state, now)
+
+    def _is_over(self, event: ExecutionEvent, one: Running, now: Micros) -> bool:
+        """Tell whether an event ends what is not to go on, by its owner's own word: it must be time for that."""
+        name = event.head.execution_id
+        if event.state == "CANCELLED" and one.phase in IDLE:
+            self.overlaps.dropped(event)
+            return True
+        if event.reason == "max_duration" and one.phase == "waiting" and not one.ending:
+            if one.too_long_at is None or now < one.too_long_at:
+                raise Violation(f"{name} was ended for it took too long, though its time is {one.too_long_at}")
+            self.end(name, event.state)
+            return True
+        if not one.ending or event.state != _end_of(one, unheard=one.phase != "waiting") or event.reason != one.ending:
+            return False
+        if now >= one.ends_by:
+            self._check_heard(name, one, one.ends_by)
+        elif one.phase == "leased" and now >= one.deadline:
+            self._check_heard(name, one, one.deadline)
+        elif one.phase == "leased":
+            self._check_silent(name, one)
+        else:
+            raise Violation(f"{name} was ended, and nothing was heard of it: {one}")
+        self.end(name, event.state)
+        return True
 
     # Workers
 
@@ -332,6 +396,13 @@ def _may_follow(one: Running, report: AttemptReport) -> bool:
     """Tell whether a failed attempt may be followed by another."""
     kind = ReportKind(report.kind)
     return is_retryable(kind, report.error) and (not one.once or never_reached(kind, report.error, _SOME_TARGET))
+
+
+def _end_of(one: Running, *, unheard: bool) -> str:
+    """Return the state in which what is being ended ends; ``unheard``: nobody knows how its last attempt did."""
+    if one.ending != "max_duration":
+        return "CANCELLED"
+    return "UNKNOWN" if one.once and unheard else "DEAD"
 
 
 def _job_of(execution_id: str) -> str:

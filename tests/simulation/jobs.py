@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tests.simulation.broker import Violation
 from tests.simulation.ends import Ends
@@ -23,19 +23,22 @@ from tests.simulation.known_job import (
     Refusal,
     times_of,
 )
+from tests.simulation.overlaps import Overlaps
 from tests.simulation.zoned_jobs import ZoneChanges, edit_late, give_way, move
 from tocsin.domain import ids
 from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.commands import CommandOutcome, OutcomeDetail
-from tocsin.domain.definitions import JobDefinition, parse, to_mapping
+from tocsin.domain.definitions import JobDefinition, parse, to_mapping, within_group
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import InvalidInput
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
 from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.policies import Overlap
 from tocsin.domain.schedules import Delay, RunAt, one_off_at
 from tocsin.domain.sharding import shard_of
+
+WAYS: Final = {"overlap": "taken", "queue_full": "full"}
+"""Of an occurrence that is skipped for what is active: its way, by the reason."""
 
 
 class Jobs:
@@ -62,7 +65,7 @@ class Jobs:
 
     # Commands
 
-    def answered(self, asked: Asked, outcome: CommandOutcome, cursors: Cursors, ends: Ends) -> str | None:
+    def answered(self, asked: Asked, outcome: CommandOutcome, cursors: Cursors, ends: Ends, now: Micros) -> str | None:
         """A command was decided: it must have been decided so. Returns the execution that it dispatches, if any."""
         job_id, command = outcome.job_id, asked.command
         last = self._decided_by.get((job_id, asked.shard), -1)
@@ -73,7 +76,9 @@ class Jobs:
         before = self.known.get(job_id)
         try:
             if command.kind == "trigger":
-                detail, triggered = self._trigger(asked, job_id, ends)
+                detail, triggered = self._trigger(asked, job_id, ends, now)
+            elif command.kind == "cancel":
+                detail = self._cancel(asked, job_id, ends, now)
             else:
                 detail = self._carry_out(asked, job_id, cursors, outcome, ends)
             accepted = True
@@ -85,7 +90,7 @@ class Jobs:
             said = f"{outcome.accepted}, {outcome.detail} {outcome.faults}"
             raise Violation(f"{asked.command_id} {command.kind} {job_id}: should be {detail}, is {said}; {before}")
         after = self.known.get(job_id)
-        if accepted and after is not None and outcome.version != after.version:
+        if accepted and after is not None and outcome.version != after.version and command.kind != "cancel":
             raise Violation(f"{asked.command_id}: version {outcome.version}, should be {after.version}")
         return triggered
 
@@ -205,6 +210,7 @@ class Jobs:
         key = job.definition.idempotency_key
         if definition.idempotency_key not in (None, key):
             raise Refusal(OutcomeDetail.INVALID)
+        definition = within_group(definition, job.definition.concurrency_group)
         definition = replace(definition, idempotency_key=key)
         if definition == job.definition:
             return OutcomeDetail.UNCHANGED
@@ -233,36 +239,44 @@ class Jobs:
             job.owe_from(asked.at, cursors)
         return OutcomeDetail.UPDATED
 
-    def _trigger(self, asked: Asked, job_id: str, ends: Ends) -> tuple[OutcomeDetail, str | None]:
+    def _cancel(self, asked: Asked, job_id: str, ends: Ends, now: Micros) -> OutcomeDetail:
+        execution_id = asked.command.execution_id or ""
+        if shard_of(job_id, SHARDS) != asked.shard or not execution_id.startswith(f"{job_id}."):
+            raise Refusal(OutcomeDetail.INVALID)
+        detail = ends.overlaps.cancelled(execution_id, now)
+        if detail is None:
+            raise Refusal(OutcomeDetail.ENDED)
+        return detail
+
+    def _trigger(self, asked: Asked, job_id: str, ends: Ends, now: Micros) -> tuple[OutcomeDetail, str | None]:
         job = self._existing(asked, job_id)
         execution_id = ids.triggered_execution_id(job_id, job.created_version, asked.at, asked.command_id)
         if ends.is_active(execution_id):
             return OutcomeDetail.TRIGGERED, None
-        if job.definition.overlap is not Overlap.ALLOW and ends.has_job_of(execution_id):
+        way = ends.overlaps.asked_for(execution_id, job.definition.overlap, now)
+        if way in ("full", "taken"):
             raise Refusal(OutcomeDetail.RUNNING)
-        return OutcomeDetail.TRIGGERED, execution_id
+        return (OutcomeDetail.QUEUED, None) if way == "behind" else (OutcomeDetail.TRIGGERED, execution_id)
 
     # Occurrences
 
-    def fired(self, head: AttemptHead, now: Micros, before: Place, active: bool) -> None:
-        """An occurrence was dispatched."""
+    def fired(self, head: AttemptHead, now: Micros, before: Place, overlaps: Overlaps, way: str) -> None:
+        """An occurrence was dispatched, or stands behind others (``way``)."""
         job = self._decide(head, head.scheduled_for, before)
         if head.job_version != job.version:
             raise Violation(f"{head.execution_id} fired under version {head.job_version}, the job is at {job.version}")
-        if active and job.definition.overlap is not Overlap.ALLOW:
-            raise Violation(f"{head.execution_id} was dispatched while an execution of its job is active")
+        overlaps.admitted(head.execution_id, job.definition.overlap, way)
         self._note_late(job, head.scheduled_for, now)
 
-    def skipped(self, event: ExecutionEvent, upto: Micros, now: Micros, before: Place, active: bool) -> None:
+    def skipped(self, event: ExecutionEvent, upto: Micros, now: Micros, before: Place, overlaps: Overlaps) -> None:
         """Occurrences were decided not to run."""
         first = event.head.scheduled_for
         if event.reason in TOLD_BY_COMMANDS:
             self._taken_back(event, upto, now)
             return
         job = self._of_execution(event.head.execution_id)
-        if event.reason == "overlap":
-            if not active or job.definition.overlap is Overlap.ALLOW:
-                raise Violation(f"{event.head.execution_id} was skipped for an overlap that there was not")
+        if event.reason in WAYS:
+            overlaps.admitted(event.head.execution_id, job.definition.overlap, WAYS[event.reason])
             self._decide(event.head, first, before)
             self._note_late(job, first, now)
             return

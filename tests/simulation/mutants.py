@@ -24,8 +24,10 @@ from tests.simulation.broken import (
     delta_without_work,
     derive_ignoring_names,
     drop_unsent,
+    end_in_silence,
     following_by_present_data,
     forget_all_voids,
+    go_on_though_ending,
     highest_seen,
     insert_over_delete,
     judge_at_once,
@@ -39,6 +41,10 @@ from tests.simulation.broken import (
     nothing,
     only_the_present,
     outlive_in_silence,
+    release_the_newest,
+    replace_without_waiting,
+    restore_without_endings,
+    restore_without_the_queue,
     row_taken_for_missing,
     same_partition_again,
     send_unnoted,
@@ -57,6 +63,7 @@ from tests.simulation.trigger_ports import SimShardLog, SimTakeover
 from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.instants import MINUTE
 from tocsin.engine import command_reader, report_desk, restore, shard_engine
+from tocsin.engine.actives import Actives
 from tocsin.engine.broker_clock import BrokerClock
 from tocsin.engine.filing import Filing
 from tocsin.engine.firing_desk import FiringDesk
@@ -68,12 +75,14 @@ from tocsin.engine.job_rows import JobRows
 from tocsin.engine.losses import Losses
 from tocsin.engine.offset_window import OffsetWindow
 from tocsin.engine.outbox import Outbox
+from tocsin.engine.overlap import Overlaps
 from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.parking import Parking
 from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.report_desk import ReportDesk
 from tocsin.engine.shard_engine import ShardEngine
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.stops import Stops
 from tocsin.engine.successors import Successors
 from tocsin.engine.timers import Timers
 from tocsin.engine.zone_change import ZoneChange
@@ -157,6 +166,19 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Lane, "_enqueue", begun_counts_for_new)],
     "W7 any return ends a lease": lambda: [wrapped(Losses, "returned", any_return_counts)],
     "W10 a process is silent after four seconds": lambda: [(FleetWatch, "_is_silent", silent_soon)],
+    "W12 a successor does not wait for the end of what it replaces": lambda: [
+        wrapped(Overlaps, "admit", replace_without_waiting)
+    ],
+    "W12 what stands behind others is forgotten at a takeover": lambda: [
+        wrapped(restore, "_take_in", restore_without_the_queue)
+    ],
+    "W12 the newest of a queue goes first": lambda: [(Actives, "next_free", release_the_newest)],
+    "W12 jobs of a group do not see one another": lambda: [(Actives, "is_taken", Actives.has_job_of)],
+    "W12 workers are not told what is being ended": lambda: [wrapped(Stops, "begin", end_in_silence)],
+    "W12 what is being ended is attempted again": lambda: [(Stops, "take", go_on_though_ending)],
+    "W12 a successor owner forgets what is being ended": lambda: [
+        wrapped(restore, "_take_in", restore_without_endings)
+    ],
 }
 """By name: what is replaced."""
 
@@ -182,9 +204,6 @@ UNSEEN: Final[dict[str, str]] = {
     "W11 a lease is not forgotten": (
         "tests/unit/worker/test_worker_handover.py"
         "::test_a_lease_survives_the_loss_of_its_partition_and_its_return_to_this_very_worker"
-    ),
-    "W12 a successor waits for the end of what it replaces": (
-        "tests/unit/cases/test_overlap.py::test_con_5_the_successor_waits_until_the_replaced_run_is_confirmed_stopped"
     ),
     "W13 a stop returns what has not started": (
         "tests/unit/worker/test_worker_handover.py::test_a_stop_whose_grace_is_over_returns_the_rest"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clocks import MachineClock, OwnerClock
 from tests.simulation.known_job import OUTLIVED
+from tests.simulation.overlaps import BEHIND_MAX
 from tests.simulation.store import SimStore
 from tests.simulation.trigger_ports import CommittedLog, SimFleetLog, SimShardLog
 from tests.simulation.worker_ports import SimCancelLog, SimDispatchLog, SimReportSink, SimRunner
@@ -36,6 +37,7 @@ ENGINE_LIMITS = EngineLimits(
     outlived_after_s=OUTLIVED / SECOND,
     outlived_look_s=20.0,
     ring=32,
+    overlap_queue_max=BEHIND_MAX,
     zone_change_after_s=2.0,
     passed=PassedLimits(kept_s=20.0),
 )

@@ -18,7 +18,8 @@ from tocsin.domain import ids
 from tocsin.domain.commands import Command
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import Undecodable
-from tocsin.domain.shard_records import StateDelta
+from tocsin.domain.executions import AttemptHead
+from tocsin.domain.shard_records import Active, StateDelta
 from tocsin.ports.shard_log import (
     COMMANDS,
     DEAD_LETTERS,
@@ -70,6 +71,8 @@ class Oracle:
         self._world = world
         self._broker = world.broker
         self._codec = world.codec
+        self._changed: dict[str, Active] = {}
+        """What the turn at hand changed of executions, by id."""
         self.shards = [Shard() for _ in range(world.shards)]
         self.jobs = Jobs()
         self.ends = Ends(world.codec, world.was_silent, world.heard_upto)
@@ -98,12 +101,16 @@ class Oracle:
         if header.owner != shard.owner:
             self.takeovers += 1
         self._tell(turn, delta)
+        changed = {self._codec.decode_head(one.execution).execution_id: one for one in delta.changed}
+        self._changed = {name: one for name, one in changed.items() if name not in delta.ended}
+        self.ends.overlaps.turn_begins(self._changed)
         self.jobs.begins(turn.shard, delta.at, header.cursor, shard.parked(shard.commands_offset))
         self._look_at_commands(shard, turn.shard)
         triggered = self._answers(shard, turn, delta, before)
         expected = self.ends.apply_reports(turn.shard, shard.reports_offset, header.reports_offset, delta.at)
         self._decisions(turn, delta, before, written_at, expected, triggered)
         self.ends.lost(delta.changed, delta.at)
+        self.ends.overlaps.turn_ends(self._changed)
         if expected:
             raise Violation(f"shard {turn.shard}: reports were applied without their events: {list(expected)}")
         self.jobs.passed(turn.shard, header.cursor, shard.parked(header.commands_offset))
@@ -121,7 +128,11 @@ class Oracle:
             raise Violation(f"shard {turn.shard}: its applied offsets went back")
         work = [item for delta in deltas for item in delta.work]
         self.jobs.zones.take(turn.shard, work, shard.cursor or header.cursor)
-        return replace(deltas[-1], changed=tuple(one for delta in deltas for one in delta.changed))
+        return replace(
+            deltas[-1],
+            changed=tuple(one for delta in deltas for one in delta.changed),
+            ended=tuple(name for delta in deltas for name in delta.ended),
+        )
 
     def _tell(self, turn: ShardTurn, delta: StateDelta) -> None:
         if self._world.story is not None:
@@ -160,7 +171,9 @@ class Oracle:
                 asked = waiting.popleft()
                 for one in [one for one in own if one.job_id == outcome.job_id and one.offset < asked.offset]:
                     self.jobs.by_owner(one, own.pop(one), self.ends)
-                triggered = self.jobs.answered(asked, outcome, Cursors(before, delta.header.cursor), self.ends)
+                triggered = self.jobs.answered(
+                    asked, outcome, Cursors(before, delta.header.cursor), self.ends, delta.at
+                )
                 self._world.tell(f"    {outcome.command_id} {outcome.kind}: {outcome.detail}")
                 if triggered is not None:
                     dispatched.add(triggered)
@@ -213,14 +226,23 @@ class Oracle:
                 event = self._codec.decode_event(record.value)
                 head = event.head
                 tell(f"    {head.execution_id} {event.state} attempt {head.attempt} token {head.token}")
-                if event.state != "SKIPPED":
+                if self.ends.overlaps.takes(event):
+                    continue
+                if event.state == "SKIPPED" and event.reason == "replaced":
+                    self.ends.overlaps.dropped(event)
+                    continue
+                if event.state not in ("SKIPPED", "QUEUED"):
                     self.ends.changed(event, expected, delta.at)
                     continue
                 if head.job_id in parked and event.reason not in TOLD_BY_COMMANDS:
-                    raise Violation(f"{head.execution_id} was skipped past commands that are parked")
+                    raise Violation(f"{head.execution_id} was {event.state} past commands that are parked")
+                if event.state == "QUEUED":
+                    self._check_time(head, written_at)
+                    self.jobs.fired(head, delta.at, before, self.ends.overlaps, "behind")
+                    self.ends.stand_behind(head.execution_id, delta.at)
+                    continue
                 upto = event.skipped_upto or head.scheduled_for
-                active = self.ends.has_job_of(head.execution_id)
-                self.jobs.skipped(event, upto, delta.at, before, active)
+                self.jobs.skipped(event, upto, delta.at, before, self.ends.overlaps)
             elif record.topic.startswith("executions."):
                 head = self._codec.decode_head(record.value)
                 tell(f"    {head.execution_id} dispatched: attempt {head.attempt} token {head.token}")
@@ -229,16 +251,20 @@ class Oracle:
                 if self.ends.knows(head.execution_id):
                     self.ends.dispatched_again(record, head, turn.number, delta.at)
                     continue
-                if written_at // 1000 * 1000 < head.due_at or head.due_at < head.scheduled_for:
-                    raise Violation(f"{head.execution_id} was dispatched early")
+                self._check_time(head, written_at)
                 if head.job_id in parked:
                     raise Violation(f"{head.execution_id} was dispatched past commands that are parked")
-                active = self.ends.has_job_of(head.execution_id)
-                self.jobs.fired(head, delta.at, before, active)
+                self.jobs.fired(head, delta.at, before, self.ends.overlaps, "free")
                 self.ends.dispatched_first(record, turn.number, delta.at)
             elif record.topic == WORKER_CONTROL:
-                self.ends.outlived(self._codec.decode_cancel(record.value), delta.at)
+                cancel = self._codec.decode_cancel(record.value)
+                if not self.ends.overlaps.told_workers(cancel, self._changed, delta.at):
+                    self.ends.outlived(cancel, delta.at)
             elif record.topic == DEAD_LETTERS:
                 letter = self._codec.decode_dead_letter(record.value)
                 if letter.kind == "entry":
                     raise Violation(f"a sound row was set aside: {letter.reason}")
+
+    def _check_time(self, head: AttemptHead, written_at: int) -> None:
+        if written_at // 1000 * 1000 < head.due_at or head.due_at < head.scheduled_for:
+            raise Violation(f"{head.execution_id} was dispatched early")

@@ -38,7 +38,7 @@ class Action(NamedTuple):
     seed: int
 
     def carry_out(self, world: World) -> None:
-        (ZONED.get(self.kind) or KINDS[self.kind][1])(world)
+        (SOMETIMES.get(self.kind) or KINDS[self.kind][1])(world)
 
 
 class Plan(NamedTuple):
@@ -61,6 +61,8 @@ def plan_of(seed: int) -> Plan:
     actions = [Action(kind, chance.getrandbits(32)) for kind in [*settled, *kinds]]
     if seed % 4 == 3:
         _add_zone_data(seed, actions)
+    if seed % 9 in (0, 8) or seed % 7 == 1:  # none of those that found something before there were overlaps
+        _add_overlaps(seed, actions)
     return Plan(seed, start_at, tuple(actions))
 
 
@@ -69,6 +71,15 @@ def _add_zone_data(seed: int, actions: list[Action]) -> None:
     chance = Random(f"zone data {seed}")
     for kind in ["zoned"] * chance.randrange(3, 9) + ["zone data"] * chance.choice((1, 1, 2, 3)):
         actions.insert(chance.randrange(2, len(actions)), Action(kind, chance.getrandbits(32)))
+
+
+def _add_overlaps(seed: int, actions: list[Action]) -> None:
+    """Let runs of jobs overlap, and be cancelled."""
+    chance = Random(f"overlaps {seed}")
+    for kind in ["overlapping"] * chance.randrange(3, 9) + ["overlap trigger"] * chance.randrange(8):
+        actions.insert(chance.randrange(2, len(actions)), Action(kind, chance.getrandbits(32)))
+    for _ in range(chance.choice((0, 2, 5, 12))):
+        actions.insert(chance.randrange(8, len(actions)), Action("cancel", chance.getrandbits(32)))
 
 
 # Time
@@ -296,7 +307,13 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
     "reports": (2, _reports),
 }
 
-ZONED: Final[dict[str, Deed]] = {"zoned": commands.create_zoned, "zone data": _zone_data}
+SOMETIMES: Final[dict[str, Deed]] = {
+    "zoned": commands.create_zoned,
+    "zone data": _zone_data,
+    "overlapping": commands.create_overlapping,
+    "overlap trigger": commands.trigger_overlapping,
+    "cancel": commands.cancel,
+}
 """Only in some runs."""
 
 FAULTS: Final = frozenset(KINDS) - {"pass", "create", "change", "start"}

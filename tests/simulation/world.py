@@ -66,6 +66,8 @@ class World:
         self.commands_sent = 0
         self.jobs: list[str] = []
         """Ids under which clients have created something, but for the few of ``commands.NAMES``."""
+        self.overlapping: list[str] = []
+        """Those of jobs whose runs often overlap."""
         self.oracle = Oracle(self)
         self.broker.on_commit = self.oracle.committed
         self.broker.on_append = self.oracle.appended
