@@ -32,6 +32,7 @@ class LaneUnderTest(Protocol):
 class InMemory:
     def __init__(self) -> None:
         self._lane = MemoryLane(PARTITIONS)
+        self._lane.committed.clear()
 
     def member(self) -> DispatchLog:
         return MemoryDispatchLog(self._lane)
@@ -138,6 +139,7 @@ def test_records_come_in_order_with_their_keys(lane: LaneUnderTest, join: Callab
     assert offsets == sorted(set(offsets))
     assert {d.key for d in member.got} == {b"k"}
     assert {start.offset for start in member.owned.values()} == {None}
+    assert {p: start.end for p, start in member.owned.items()} == {0: 5, 1: 0, 2: 0, 3: 2}, "what others may have read"
 
 
 def test_no_more_records_come_at_once_than_asked_for(lane: LaneUnderTest, join: Callable[[], Member]) -> None:

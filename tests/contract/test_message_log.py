@@ -45,6 +45,7 @@ class LaneUnderTest(Protocol):
 class InMemory:
     def __init__(self) -> None:
         self._broker = MemoryMessageBroker(PARTITIONS)
+        self._broker.lane.committed.clear()  # as on a broker, where nobody has made the first commits
         self._broker.topics = {
             "free": MemoryTopic(),
             "tiny": MemoryTopic(bytes_max=TINY_BYTES),
@@ -208,6 +209,7 @@ def test_messages_reports_and_offsets_are_committed_together(lane: LaneUnderTest
     ]
     of_0 = [delivery for delivery in first.got if delivery.partition == 0]
     batch = [settled(d, m, Report(f"job{d.offset}", d.value or b"")) for d, m in zip(of_0, messages, strict=True)]
+    batch = [one._replace(metadata=f"after {one.offset}") for one in batch]
     assert first.log.transact(batch[:2]).outcome is TransactionOutcome.COMMITTED
     assert first.log.transact(batch[2:]).outcome is TransactionOutcome.COMMITTED
     found = lane.read("free")
@@ -222,6 +224,7 @@ def test_messages_reports_and_offsets_are_committed_together(lane: LaneUnderTest
     second.receive(1)
     assert [delivery.value for delivery in second.got] == [b"d"]
     assert second.owned[0].offset == of_0[-1].offset + 1
+    assert second.owned[0].metadata == f"after {of_0[-1].offset}"
     assert second.owned[1].offset is None
 
 

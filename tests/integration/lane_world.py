@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.kafka_topics import create_topics
 from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.kafka.lane_groups import LaneGroups
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.executions import AttemptHead, AttemptReport, dispatch_key
 from tocsin.domain.fleet import Heartbeat
@@ -51,6 +52,7 @@ class LaneWorld:
             bootstrap,
             {self.lane: LANE_PARTITIONS, self.names.reports: SHARDS, self.names.fleet: 1, self.names.worker_control: 1},
         )
+        LaneGroups(bootstrap).begin({self.names.group("worker.default"): self.lane})
         settings = {"bootstrap.servers": bootstrap, "transactional.id": name, "retry.backoff.ms": 1, "log_level": 2}
         self._producer = Producer(settings | {"retry.backoff.max.ms": 10})
         self._producer.init_transactions()

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from tests.integration.lane_world import wait_until
 from tests.kafka_topics import create_topics
 from tocsin.adapters.avro.codec import AvroCodec
+from tocsin.adapters.kafka.lane_groups import LaneGroups
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.executions import AttemptHead, AttemptReport, dispatch_key
 from tocsin.domain.ids import execution_id
@@ -63,6 +64,7 @@ class MessageWorld:
             self.names.worker_control: 1,
         }
         create_topics(bootstrap, own | {self.topic("orders"): 3})
+        LaneGroups(bootstrap).begin({self.names.group("worker.message"): self.lane})
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         settings = {"bootstrap.servers": bootstrap, "transactional.id": name, "retry.backoff.ms": 1, "log_level": 2}
         self._producer = Producer(settings | {"retry.backoff.max.ms": 10})

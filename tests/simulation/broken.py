@@ -381,6 +381,13 @@ def any_return_counts(real: Any) -> Any:
     return returned
 
 
+def without_doubt(real: Any) -> Any:
+    def predecessor(self: Any, start: Any) -> Any:
+        return real(self, start)._replace(doubt=0)
+
+    return predecessor
+
+
 def silent_soon(self: Any, holder: str, now: int) -> bool:
     known = self._processes.get(holder)
     return known is None or now - known.last_seen >= 4_000_000

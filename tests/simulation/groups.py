@@ -100,7 +100,7 @@ class LaneGroup(Group):
 
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
-        self.committed: dict[int, tuple[int, str]] = {}
+        self.committed: dict[int, tuple[int, str]] = dict.fromkeys(range(partitions), (0, ""))
         self.under_way: list[tuple[Member, list[tuple[Mark, int]]]] = []
         """Commits of unknown outcome that have not arrived."""
 

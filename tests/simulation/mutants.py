@@ -56,6 +56,7 @@ from tests.simulation.broken import (
     stored_at_once,
     unknown_is_aborted,
     waiting_is_current,
+    without_doubt,
     wrapped,
     write_before_commit,
 )
@@ -165,6 +166,7 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "W6 a revoke settles what has no lease": lambda: [(Attempts, "hand_over", settle_at_revoke)],
     "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Lane, "_enqueue", begun_counts_for_new)],
     "W7 any return ends a lease": lambda: [wrapped(Losses, "returned", any_return_counts)],
+    "W15 lost offsets count for none": lambda: [wrapped(Lane, "_predecessor", without_doubt)],
     "W10 a process is silent after four seconds": lambda: [(FleetWatch, "_is_silent", silent_soon)],
     "W12 a successor does not wait for the end of what it replaces": lambda: [
         wrapped(Overlaps, "admit", replace_without_waiting)

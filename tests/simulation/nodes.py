@@ -46,8 +46,9 @@ LASTING_LIMITS = replace(
 )
 """Those under which nothing that is queued is dispatched again: what a worker forgets is then found by nobody."""
 WORKER_LIMITS = WorkerLimits(
-    running_max=3, read_ahead_records_max=6, window_max=16, begun_max=3, suspect_max_s=8.0, stuck_attempts_max=2
+    running_max=5, read_ahead_records_max=6, window_max=16, begun_max=3, suspect_max_s=8.0, stuck_attempts_max=2
 )
+"""One tenant has at most what is still free: three of five."""
 LANES = Lanes({"default": 3, "message": 1}, 3)
 EPOCH = 1
 PATIENCE: Micros = 60 * SECOND

@@ -259,6 +259,19 @@ def _shuffle(world: World) -> None:
         node.fuse = (world.chance.randrange(3, 20), "kill", 0)
 
 
+def _forget(world: World) -> None:
+    """No worker is there for so long that the brokers forget what their group had committed."""
+    workers = [node for node in world.nodes if node.role == "worker"]
+    if any(node.busy for node in workers):
+        return
+    world.tell("what the workers' group had committed is lost")
+    for node in workers:
+        world.kill(node)
+        node.expel()
+    world.workers.committed.clear()
+    world.workers.under_way.clear()
+
+
 def _zone_data(world: World) -> None:
     """All owners are replaced by such as have another release of the zone data."""
     owners = [node for node in world.nodes if node.role == "trigger"]
@@ -298,6 +311,7 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
     "deaf": (1, _deaf),
     "goodbye": (3, _goodbye),
     "shuffle": (1.5, _shuffle),
+    "forget": (0.7, _forget),
     "markers": (2, _markers),
     "rebalance": (2.5, _rebalance),
     "expel": (1.5, _expel),

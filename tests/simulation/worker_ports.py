@@ -77,7 +77,8 @@ class SimDispatchLog:
             offset, metadata = self._group.committed.get(number, (None, ""))
             self._positions[number] = offset or 0
             self._paused.discard(number)
-            starts.append(Start(number, offset, metadata))
+            end = self._node.world.broker.partition(LANE, number).stable_end() if offset is None else 0
+            starts.append(Start(number, offset, metadata, end))
         if starts:
             assert self._listener is not None
             self._listener.assigned(starts)

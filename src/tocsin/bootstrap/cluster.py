@@ -10,6 +10,7 @@ from tocsin.adapters.cassandra.cluster_facts import CassandraClusterFacts
 from tocsin.adapters.cassandra.session import Connection, connect
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.topics import TopicAdmin, TopicChange, load_declarations
+from tocsin.bootstrap.lane_groups import begin_lanes
 from tocsin.bootstrap.stores import store_address
 from tocsin.config import Settings
 from tocsin.domain.errors import Refused
@@ -56,6 +57,7 @@ def apply_topics(settings: Settings, connection: Connection) -> list[TopicChange
     admin = topic_admin(settings)
     changes = plan_topics(settings, admin)
     admin.apply(changes, settings.cluster.replication_factor)
+    begin_lanes(settings, [change.declaration.name for change in changes])
     facts = CassandraClusterFacts(connection)
     recorded = _recorded(facts.read_fact(INCARNATION))
     topic_id = admin.topic_id(names_of(settings).commands)

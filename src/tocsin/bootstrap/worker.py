@@ -15,6 +15,7 @@ from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions,
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.handlers import handlers_of
+from tocsin.bootstrap.lane_groups import check_offsets_retention
 from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, cancel_log, message_lane, serve_messages
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.runners import worker_runner
@@ -62,6 +63,7 @@ def run_worker(settings: Settings, app: HandlerApp | None = None) -> int:
 def _run(process: Process, settings: Settings, app: HandlerApp | None) -> int:
     names = TopicNames(settings.kafka.topic_prefix)
     lanes = settings.worker.all_lanes
+    check_offsets_retention(settings, lanes)
     beside = [message_lane(process, settings, names)] if MESSAGE_LANE in lanes else []
     loop = _loop(process, settings, names, app) if set(lanes) - {MESSAGE_LANE} else None
     with beating(process, settings) as life:

@@ -24,6 +24,9 @@ TAKEOVERS_MAX: Final = 127
 """The count of takeovers stays here once it is reached."""
 
 _VERSION: Final = 1
+_WITH_DOUBT: Final = 2
+"""As the other, with how far doubt reaches (eight bytes) before the bitmap."""
+_DOUBT_BYTES: Final = 8
 _TEXT_MAX: Final = 8 * METADATA_BYTES_MAX
 
 
@@ -34,29 +37,34 @@ class Marks(NamedTuple):
     begun: frozenset[int] = frozenset()
     takeovers: int = 0
     """How many owners in a row took the partition over and settled nothing."""
+    doubt: int = 0
+    """Of so many offsets from the committed one on, those not settled may have begun, listed or not."""
 
 
 NO_MARKS: Final = Marks()
 
 
-def encode_marks(settled: Iterable[int], begun: Iterable[int], takeovers: int) -> str:
+def encode_marks(settled: Iterable[int], begun: Iterable[int], takeovers: int, doubt: int = 0) -> str:
     """Write marks as text.
 
     Args:
         settled: relative offsets, each below ``WINDOW_MAX``.
         begun: relative offsets, each below ``WINDOW_MAX``, at most ``BEGUN_MAX``.
         takeovers: capped at ``TAKEOVERS_MAX``.
+        doubt: see ``Marks``.
 
     Raises:
         ValueError: an offset or the number of begun ones is out of bounds.
     """
     bitmap = _bitmap(settled)
     listed = sorted(begun)
-    if not bitmap and not listed and not takeovers:
+    if not bitmap and not listed and not takeovers and not doubt:
         return ""
     if len(listed) > BEGUN_MAX:
         raise ValueError(f"{len(listed)} begun offsets; {BEGUN_MAX} can be listed")
-    out = bytearray((_VERSION, min(takeovers, TAKEOVERS_MAX)))
+    out = bytearray((_WITH_DOUBT if doubt else _VERSION, min(takeovers, TAKEOVERS_MAX)))
+    if doubt:
+        out += doubt.to_bytes(_DOUBT_BYTES, "big")
     out += len(bitmap).to_bytes(2, "big")
     out += bitmap
     for offset in listed:
@@ -92,10 +100,12 @@ def decode_marks(text: str | None) -> Marks:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise Undecodable(f"is not base64: {error}") from error
-    if len(raw) < 4 or raw[0] != _VERSION:
+    start = 2 + (_DOUBT_BYTES if raw[:1] == bytes((_WITH_DOUBT,)) else 0)
+    if len(raw) < start + 2 or raw[0] not in (_VERSION, _WITH_DOUBT):
         raise Undecodable("does not begin as metadata of a known version does")
-    length = int.from_bytes(raw[2:4], "big")
-    bitmap, rest = raw[4 : 4 + length], raw[4 + length :]
+    doubt, start = int.from_bytes(raw[2:start], "big"), start + 2
+    length = int.from_bytes(raw[start - 2 : start], "big")
+    bitmap, rest = raw[start : start + length], raw[start + length :]
     if length > WINDOW_MAX // 8 or len(bitmap) != length or len(rest) % 2 or len(rest) > 2 * BEGUN_MAX:
         raise Undecodable("has parts of impossible lengths")
     begun = [int.from_bytes(rest[at : at + 2], "big") for at in range(0, len(rest), 2)]
@@ -106,4 +116,4 @@ def decode_marks(text: str | None) -> Marks:
     )
     if not settled.isdisjoint(begun):
         raise Undecodable("lists offsets as both settled and begun")
-    return Marks(settled, frozenset(begun), raw[1])
+    return Marks(settled, frozenset(begun), raw[1], doubt)

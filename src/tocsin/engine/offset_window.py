@@ -2,7 +2,8 @@
 
 The lowest received unsettled offset is committed, or the position where there is none: never the highest seen.
 Offsets that are never delivered (transaction markers, aborted records) hold nothing up. The window belongs to one
-assignment of the partition; whoever gets the partition next starts from what was committed.
+assignment of the partition; whoever gets the partition next starts from what was committed. Where that is lost, all
+offsets below the end of the log may have been handed out before: they are in doubt, and treated as begun.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Seen(Enum):
 
     NEW = 1
     BEGUN = 2
-    """A predecessor had begun it: it may have run."""
+    """A predecessor had begun it, or may have: it may have run."""
     SETTLED = 3
     """A predecessor had settled it: skip it."""
     REPEATED = 4
@@ -53,6 +54,9 @@ class OffsetWindow:
         self._skips = {start + offset for offset in marks.settled}
         """Settled by a predecessor, and not received yet."""
         self._takeovers = marks.takeovers
+        self._doubtful_below = start + marks.doubt
+        self._doubtful: set[int] = set()
+        """Received, in doubt, and not settled."""
 
     @property
     def prefix(self) -> int:
@@ -93,6 +97,8 @@ class OffsetWindow:
             # old offsets says nothing about these.
             self._inherited.clear()
             self._skips.clear()
+            # Unless it was made anew, they have been handed out before.
+            self._doubtful_below = max(self._doubtful_below, self._position)
         elif offset > self._position and (self._skips or self._inherited):
             self._forget_undelivered(self._position, offset)
         self._untouched = False
@@ -104,7 +110,12 @@ class OffsetWindow:
                 self._settled.add(offset)
             return Seen.SETTLED
         self._order.append(offset)
-        return Seen.BEGUN if offset in self._inherited else Seen.NEW
+        if offset in self._inherited:
+            return Seen.BEGUN
+        if offset < self._doubtful_below:
+            self._doubtful.add(offset)
+            return Seen.BEGUN
+        return Seen.NEW
 
     def _forget_undelivered(self, low: int, high: int) -> None:
         self._skips = {offset for offset in self._skips if not low <= offset < high}
@@ -112,7 +123,7 @@ class OffsetWindow:
 
     def can_begin(self, offset: int) -> bool:
         """Tell whether a received offset may be put on the begun list now."""
-        if offset in self._inherited:
+        if offset in self._inherited or offset in self._doubtful:
             return True
         room = len(self._begun) + len(self._inherited) < self._begun_max
         return room and offset - self.prefix < self._window_max
@@ -121,7 +132,7 @@ class OffsetWindow:
         """Put a received offset on the begun list; it may start once a commit that lists it is acknowledged."""
         if not self.can_begin(offset):
             raise ValueError(f"offset {offset} cannot begin")
-        if offset not in self._inherited:
+        if offset not in self._inherited and offset not in self._doubtful:
             self._begun.add(offset)
 
     def withdraw(self, offset: int) -> None:
@@ -138,6 +149,8 @@ class OffsetWindow:
             self._begun.remove(offset)
         elif offset in self._inherited and offset < self._position:
             self._inherited.remove(offset)
+        elif offset in self._doubtful:
+            self._doubtful.remove(offset)
         else:
             raise ValueError(f"offset {offset} is not begun")
         self._takeovers = 0
@@ -156,13 +169,15 @@ class OffsetWindow:
             released: the owner gives the partition up in peace, which ends the count of takeovers.
         """
         takeovers = 0 if released else self._takeovers
-        if not (self._settled or self._skips or self._begun or self._inherited or takeovers):
-            return ""
         prefix = self.prefix
+        doubt = max(0, self._doubtful_below - prefix)
+        if not (self._settled or self._skips or self._begun or self._inherited or takeovers or doubt):
+            return ""
         return encode_marks(
             self._relative(prefix, self._settled, self._skips),
             self._relative(prefix, self._begun, self._inherited),
             takeovers,
+            doubt,
         )
 
     def _relative(self, prefix: int, *groups: Iterable[int]) -> list[int]:

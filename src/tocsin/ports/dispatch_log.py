@@ -25,8 +25,12 @@ class Start(NamedTuple):
 
     partition: int
     offset: int | None
-    """None: nothing was ever committed, and the partition is read from its beginning."""
+    """None: what was committed is lost, for a group's first commit is made with its topic; the partition is read from
+    its beginning."""
     metadata: str
+    end: int = 0
+    """Where the offset is None: the end of the partition as it is assigned. Whatever is below may have been read by
+    others, and settled."""
 
 
 class Mark(NamedTuple):

@@ -43,6 +43,8 @@ class Settlement(NamedTuple):
     offset: int
     message: Message | None
     report: Report | None
+    metadata: str = ""
+    """What is committed beside the offset after it, if that is the last of its partition."""
 
 
 class TransactionOutcome(Enum):

@@ -173,9 +173,12 @@ def test_an_offset_that_comes_twice_is_ignored() -> None:
 
 def test_a_log_that_starts_again_below_the_commit_is_read_from_there() -> None:
     window = OffsetWindow(1_000, Marks(frozenset({2}), frozenset({1})))
-    assert window.received(1) is Seen.NEW
+    assert window.received(1) is Seen.BEGUN, "whatever is below the commit was handed out before"
     assert (window.prefix, window.position) == (1, 2)
-    assert window.metadata() == ""
+    assert decode_marks(window.metadata()) == Marks(doubt=999)
+    window.begin(1)
+    window.settle(1)
+    assert window.received(1_000) is Seen.NEW
 
 
 def test_takeovers_count_until_something_settles() -> None:

@@ -209,7 +209,7 @@ def test_an_acknowledgement_under_an_old_assignment_settles_nothing_that_came_si
     world.lane.logs[0].clear()  # the record is gone; another stands at its offset
     world.lane.ends[0] = 0
     world.dispatch("b")
-    world.lane.committed.clear()
+    world.lane.committed[0] = (0, "")
     worker.steps()
     assert worker.running == ["b"]
     worker.sink.held = False
@@ -491,7 +491,7 @@ def test_takeovers_are_counted_only_when_they_were_not_polite(polite: bool) -> N
             worker.loop.close()
         else:
             world.lane.expel(worker.log)
-    assert decode_marks(world.lane.committed[0][1]).takeovers == (0 if polite else 2)
+    assert decode_marks(world.lane.committed[0][1]).takeovers == (0 if polite else 3)
 
 
 def test_the_count_of_takeovers_is_written_before_anything_is_decoded() -> None:

@@ -365,14 +365,15 @@ def test_a_damaged_record_is_marked_before_it_is_decoded() -> None:
     assert worker.meter.counts["undecodable"] == 1
 
 
-def test_unreadable_metadata_is_treated_as_nothing_known() -> None:
+def test_with_unreadable_metadata_all_that_may_have_begun_is_returned() -> None:
     world = World()
     world.dispatch("a", "b", "c")
     world.lane.committed[0] = (1, "!! not ours !!")
     worker = world.worker()
-    worker.steps()
-    assert worker.started == ["b", "c"]
-    assert worker.redelivered == []
+    worker.steps(3)
+    assert worker.started == []
+    assert worker.said == [("b", "RETURNED", "predecessor"), ("c", "RETURNED", "predecessor")]
+    assert world.lane.committed[0][0] == 3
 
 
 def test_the_wait_grows_while_nothing_happens() -> None:
@@ -386,6 +387,8 @@ def test_the_wait_grows_while_nothing_happens() -> None:
         return poll(limit, wait_s)
 
     worker.log.poll = noting  # type: ignore[method-assign]
+    worker.steps()  # which commits that the partition was taken over
+    waits.clear()
     worker.steps(2)
     world.dispatch("a")
     worker.steps(9)

@@ -86,9 +86,9 @@ def consumer_config(
     return config
 
 
-def _start(answer: TopicPartition) -> Start:
+def _start(answer: TopicPartition, end: int = 0) -> Start:
     offset = None if answer.offset == OFFSET_INVALID else answer.offset
-    return Start(answer.partition, offset, answer.metadata or "")
+    return Start(answer.partition, offset, answer.metadata or "", end)
 
 
 class KafkaDispatchLog:
@@ -261,12 +261,29 @@ class KafkaDispatchLog:
                 problem = exception.args[0]
                 answers = []
             if problem is None:
-                return [_start(answer) for answer in answers]
+                return [_start(answer, self._end_where_lost(consumer, answer, deadline)) for answer in answers]
             if problem.code() in MISCONFIGURED:
                 raise Refused(f"cannot read committed offsets of {self._topic}: {problem.name()}: {problem.str()}")
             log.warning("committed offsets cannot be read yet", action="kafka.committed_waits", error=problem.str())
             if time.monotonic() >= deadline:
                 raise unavailable(problem)
+            time.sleep(0.1)
+
+    def _end_where_lost(self, consumer: Consumer, answer: TopicPartition, deadline: float) -> int:
+        """Return the end of a partition of which nothing is committed: what no open transaction is before."""
+        if answer.offset != OFFSET_INVALID:
+            return 0
+        place = TopicPartition(self._topic, answer.partition)
+        while True:
+            try:
+                found: Any = consumer.get_watermark_offsets(place, timeout=COMMITTED_TRY_S)
+                if found is not None:
+                    return int(found[1])
+                problem = Unavailable("kafka", f"no answer about the end of {self._topic}/{answer.partition}")
+            except KafkaException as exception:
+                problem = unavailable(exception)
+            if time.monotonic() >= deadline:
+                raise problem
             time.sleep(0.1)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

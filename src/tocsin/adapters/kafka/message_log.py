@@ -216,12 +216,10 @@ class KafkaMessageLog:
         self._caller.call(send, wait_s + HUNG_AFTER_S)
 
     def _offsets(self, settlements: Sequence[Settlement]) -> list[TopicPartition]:
-        next_offsets: dict[int, int] = {}
-        for settlement in settlements:
-            next_offsets[settlement.partition] = settlement.offset + 1
+        last = {settlement.partition: settlement for settlement in settlements}
         # The client sends nothing for an invalid offset, and the transaction would commit unchecked.
-        assert next_offsets and min(next_offsets.values()) > 0, "every transaction settles something"
-        return [TopicPartition(self._lane_topic, p, offset) for p, offset in next_offsets.items()]
+        assert last and min(one.offset for one in last.values()) >= 0, "every transaction settles something"
+        return [TopicPartition(self._lane_topic, p, one.offset + 1, one.metadata) for p, one in last.items()]
 
     def _produce(self, producer: Producer, settlements: Sequence[Settlement], deliveries: _Deliveries) -> None:
         def report_delivered(error: KafkaError | None, _message: Any) -> None:
@@ -232,7 +230,7 @@ class KafkaMessageLog:
 
         waiting: dict[str, int] = {}
         """Bytes to each topic whose own bound is less than a batch."""
-        for place, (_, _, message, report) in enumerate(settlements):
+        for place, (_, _, message, report, _) in enumerate(settlements):
             if message is not None:
                 self._keep_batches_small(producer, message, waiting)
                 self._produce_message(producer, place, message, deliveries)

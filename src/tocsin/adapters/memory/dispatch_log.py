@@ -20,7 +20,7 @@ class MemoryLane:
     def __init__(self, partitions: int) -> None:
         self.logs: list[list[Delivery]] = [[] for _ in range(partitions)]
         self.ends = [0] * partitions
-        self.committed: dict[int, tuple[int, str]] = {}
+        self.committed: dict[int, tuple[int, str]] = dict.fromkeys(range(partitions), (0, ""))
         self.answers: deque[CommitOutcome] = deque()
         self.commits = 0
         self._members: list[MemoryDispatchLog] = []
@@ -147,7 +147,7 @@ class MemoryDispatchLog:
         for partition in partitions:
             offset, metadata = self._lane.committed.get(partition, (None, ""))
             self._positions[partition] = offset or 0
-            starts.append(Start(partition, offset, metadata))
+            starts.append(Start(partition, offset, metadata, 0 if offset is not None else self._lane.ends[partition]))
         self.paused.difference_update(partitions)
         self._heard = True
         self._told.assigned(starts)

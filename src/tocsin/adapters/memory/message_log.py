@@ -117,8 +117,8 @@ class MemoryMessageLog:
             return TransactionResult(TransactionOutcome.ABORTED)
         if fault is Fault.UNKNOWN_AND_LOST:
             return self._unknown()
-        offsets = {settlement.partition: settlement.offset + 1 for settlement in settlements}
-        marks = [Mark(partition, offset, "") for partition, offset in offsets.items()]
+        last = {settlement.partition: settlement for settlement in settlements}
+        marks = [Mark(partition, one.offset + 1, one.metadata) for partition, one in last.items()]
         if self._broker.lane.write(self.member, marks) is not CommitOutcome.ACCEPTED:
             return TransactionResult(TransactionOutcome.MOVED_ON)
         for settlement in settlements:

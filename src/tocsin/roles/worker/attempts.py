@@ -168,8 +168,11 @@ class Attempts:
         return True
 
     def _give_back_unread(self, item: Item) -> None:
-        """Return what a predecessor had begun; its record's key is enough where its value cannot be read."""
-        execution = named_execution(self._codec, item.key, item.value)
+        """Return what a predecessor had begun, by its record's key: reading its value may be what killed it.
+
+        Only where the key is none is the value looked at.
+        """
+        execution = named_execution(self._codec, item.key, None) or named_execution(self._codec, None, item.value)
         if execution is None:
             self._set_aside(item, "was begun by another worker, and names no execution")
             return

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from tocsin.domain.errors import Undecodable
-from tocsin.engine.offset_metadata import NO_MARKS, Marks, decode_marks
+from tocsin.engine.offset_metadata import WINDOW_MAX, Marks, decode_marks
 from tocsin.engine.offset_window import OffsetWindow, Seen
 from tocsin.ports.dispatch_log import CommitOutcome, DispatchLog, Mark, Start
 from tocsin.ports.meters import WorkerMeter
@@ -114,7 +114,7 @@ class Lane:
         resume: list[int] = []
         for partition in self.partitions.values():
             partition.full = not partition.window.is_roomy if partition.full else partition.window.is_full
-            stop = full or partition.full or self._stopped
+            stop = full or partition.full or partition.holds_back or self._stopped
             if stop != partition.paused:
                 partition.paused = stop
                 (pause if stop else resume).append(partition.number)
@@ -131,7 +131,7 @@ class Lane:
             return
         for partition in self.partitions.values():
             if partition.legacy:
-                self._take_out(partition.mark_legacy())
+                self._take_out(partition.mark_legacy(self._limits.begun_max))
         if self._waiting:
             self._take_out(self._waiting.mark(shares))
             self._take_out(self._surplus.mark(shares, self.partitions, self._full, self._monotonic_s()))
@@ -196,8 +196,9 @@ class Lane:
             marks = self._predecessor(start)
             window = OffsetWindow(start.offset or 0, marks, self._limits.window_max, self._limits.begun_max)
             partition = Partition(start.partition, self._epoch, window)
-            # The count of takeovers is written before the first record is decoded: decoding may be what kills.
-            partition.changed = window.takeovers > 0
+            # The count of takeovers is written before the first record is decoded: decoding may be what kills. And
+            # where nothing is committed something is, so that it is missed when it is lost again.
+            partition.changed = window.takeovers > 0 or start.offset is None
             self.partitions[start.partition] = partition
         self.joined = True
         log.info(
@@ -210,19 +211,28 @@ class Lane:
 
     def _predecessor(self, start: Start) -> Marks:
         if start.offset is None:
-            return NO_MARKS
+            if start.end > 0:
+                log.error(
+                    "what the group had committed is lost: all that is in the log is returned to its owners",
+                    action="worker.offsets_lost",
+                    lane=self.name,
+                    partition=start.partition,
+                    end=start.end,
+                )
+            return Marks(doubt=start.end)
         try:
             marks = decode_marks(start.metadata)
         except Undecodable as error:
             log.error(
-                "what the last owner committed cannot be read: settled executions may run again",
+                "what the last owner committed cannot be read: what it may have begun is returned",
                 action="worker.metadata_unreadable",
                 lane=self.name,
                 partition=start.partition,
                 offset=start.offset,
                 problem=str(error),
             )
-            marks = NO_MARKS
+            # It can have begun nothing beyond its window.
+            marks = Marks(doubt=WINDOW_MAX)
         return marks._replace(takeovers=marks.takeovers + 1)
 
     def revoked(self, partitions: Collection[int]) -> None:

@@ -4,6 +4,9 @@ What was received stays in the backlog until its transaction is known to be comm
 part of the backlog with it. So nothing is ever read again, and nothing is settled twice: after a transaction of unknown
 outcome the committed offsets say what is left of the backlog.
 
+Where the committed offsets themselves are lost, nothing below the end of the lane is written, for it may have been; it
+is returned as not started. If it was written, its report stands before that in the log, and its owner takes no notice.
+
 No thread, sleep or clock of its own: only the poll waits, and whoever drives the loop decides when it ends.
 """
 
@@ -16,13 +19,14 @@ from typing import Final
 
 import structlog
 
-from tocsin.domain.errors import Unavailable
-from tocsin.domain.executions import AttemptError, ReportKind
+from tocsin.domain.errors import Unavailable, Undecodable
+from tocsin.domain.executions import AttemptError, ReportKind, Started
 from tocsin.domain.instants import Micros
+from tocsin.engine.offset_metadata import decode_marks, encode_marks
 from tocsin.ports.cancel_log import CancelLog
 from tocsin.ports.clock import Clock
 from tocsin.ports.codec import ExecutionCodec
-from tocsin.ports.dispatch_log import Start
+from tocsin.ports.dispatch_log import Delivery, Start
 from tocsin.ports.message_log import MessageLog, Report, Settlement, TransactionOutcome, TransactionResult
 from tocsin.ports.meters import WorkerMeter
 from tocsin.ports.targets import AttemptEnd
@@ -33,6 +37,8 @@ from tocsin.roles.worker.reports import Reporter
 log = structlog.get_logger()
 
 RETRY_WAIT_MIN_S: Final = 0.01
+OFFSETS_LOST: Final = "offsets_lost"
+"""Why an execution is returned that may have been settled before."""
 CANCELLED_ERROR: Final = AttemptError(CANCELLED, "its owner no longer wants it to be written")
 
 
@@ -88,6 +94,8 @@ class MessageLoop:
         self._limits = limits
         self._owned: set[int] = set()
         self._paused: set[int] = set()
+        self._doubtful_below: dict[int, int] = {}
+        """By partition: records below that offset may have been settled before."""
         self._backlog: deque[Work] = deque()
         self._alone = 0
         """So many of the backlog are settled one by one: a culprit is among them."""
@@ -118,13 +126,18 @@ class MessageLoop:
         """Poll once, and settle what is at hand in one transaction."""
         self._hold_back()
         deliveries = self._records.poll(self._limits.batch_records_max, self._wait_s)
-        self._backlog.extend(read_work(self._codec, delivery) for delivery in deliveries)
+        self._backlog.extend(self._read(delivery) for delivery in deliveries)
         try:
             settled = self._settle()
         except Unavailable as error:
             log.warning("the message lane waits", action="message_lane.waits", error=str(error))
             settled = False
         self._pace(settled)
+
+    def _read(self, delivery: Delivery) -> Work:
+        work = read_work(self._codec, delivery)
+        work.in_doubt = delivery.offset < self._doubtful_below.get(delivery.partition, 0)
+        return work
 
     def _hold_back(self) -> None:
         """Fetch only once everything that was received is settled."""
@@ -181,7 +194,7 @@ class MessageLoop:
         self._cancels.read()
         refusals = {work: work.refusal for work in batch if work.refusal is not None}
         refusals |= {work: CANCELLED_ERROR for work in batch if self._is_cancelled(work)}
-        others = [work for work in batch if work not in refusals and work.message is not None]
+        others = [w for w in batch if w not in refusals and w.message is not None and not w.in_doubt]
         if others:
             verdicts = self._records.examine([work.message for work in others if work.message is not None])
             refusals |= {work: verdict for work, verdict in zip(others, verdicts, strict=True) if verdict is not None}
@@ -193,12 +206,18 @@ class MessageLoop:
 
     def _settlement(self, work: Work, refusal: AttemptError | None, started_at: Micros) -> Settlement:
         partition, offset = work.delivery.partition, work.delivery.offset
+        doubt = max(0, self._doubtful_below.get(partition, 0) - offset - 1)
+        metadata = encode_marks((), (), 0, doubt)
         if work.execution is None:
-            return Settlement(partition, offset, None, self._report_undecodable(work))
+            return Settlement(partition, offset, None, self._report_undecodable(work), metadata)
+        job_id = work.execution.head.job_id
+        if work.in_doubt:
+            value = self._reporter.returned(work.execution, OFFSETS_LOST, None, self._clock.now(), Started.NO)
+            return Settlement(partition, offset, None, Report(job_id, value), metadata)
         kind = ReportKind.SUCCEEDED if refusal is None else ReportKind.FAILED
         end = AttemptEnd(work, kind, started_at, self._clock.now(), refusal)
-        report = Report(work.execution.head.job_id, self._reporter.ended(work.execution, end))
-        return Settlement(partition, offset, work.message if refusal is None else None, report)
+        report = Report(job_id, self._reporter.ended(work.execution, end))
+        return Settlement(partition, offset, work.message if refusal is None else None, report, metadata)
 
     def _report_undecodable(self, work: Work) -> Report | None:
         _, _, key, value = work.delivery
@@ -217,12 +236,14 @@ class MessageLoop:
         for _ in batch:
             self._backlog.popleft()
         self._alone = max(0, self._alone - len(batch))
-        served = [work.execution for work in batch if work.execution is not None]
+        served = [work.execution for work in batch if work.execution is not None and not work.in_doubt]
         redelivered = sum(execution.head.losses > 0 for execution in served)
         self._meter.started(len(served) - redelivered, redelivered)
         for work, settlement in zip(batch, settlements, strict=True):
             if work.execution is None:
                 self._say_undecodable(work, settlement.report is not None)
+            elif work.in_doubt:
+                self._meter.returned(OFFSETS_LOST, 1)
             else:
                 self._meter.finished(ReportKind.FAILED if work in refusals else ReportKind.SUCCEEDED, duration_s)
         self._meter.reported(sum(settlement.report is not None for settlement in settlements))
@@ -256,12 +277,30 @@ class MessageLoop:
         self._owned |= coming
         self._paused -= coming
         self._joined = True
+        self._doubtful_below.update({start.partition: self._doubt_of(start) for start in starts})
         log.info(
             "partitions assigned",
             action="message_lane.assigned",
             partitions=sorted(coming),
             owned=len(self._owned),
         )
+
+    def _doubt_of(self, start: Start) -> int:
+        if start.offset is None:
+            if start.end > 0:
+                text = "what the group had committed is lost: all that is in the lane is returned to its owners"
+                log.error(text, action="message_lane.offsets_lost", partition=start.partition, end=start.end)
+            return start.end
+        try:
+            return start.offset + decode_marks(start.metadata).doubt
+        except Undecodable as error:
+            log.error(
+                "what the last owner committed beside its offset cannot be read",
+                action="message_lane.metadata_unreadable",
+                partition=start.partition,
+                problem=str(error),
+            )
+            return start.offset
 
     def revoked(self, partitions: Collection[int]) -> None:
         self._let_go(partitions, "partitions revoked", "message_lane.revoked")

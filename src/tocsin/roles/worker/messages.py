@@ -28,6 +28,7 @@ class Work:
         message: the tenant's record; None as above.
         problem: then, what is wrong with it.
         refusal: what the brokers said of the message when it was tried alone.
+        in_doubt: what the group had committed of it is lost, so it may have been settled.
     """
 
     delivery: Delivery
@@ -35,6 +36,7 @@ class Work:
     message: Message | None = None
     problem: str = ""
     refusal: AttemptError | None = None
+    in_doubt: bool = False
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from tocsin.domain.executions import Execution
 from tocsin.domain.instants import Micros
@@ -34,6 +35,10 @@ class Lease(IntEnum):
     """A RUNNING report is under way."""
     HELD = 2
     """It is acknowledged: the offset is settled, and the attempt no longer depends on its partition."""
+
+
+CAREFUL_TAKEOVERS: Final = 3
+"""Two owners in a row have settled nothing, and this is the third: one of the next records may be what kills them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,15 +103,28 @@ class Partition:
     full: bool = False
     paused: bool = False
 
+    @property
+    def careful(self) -> bool:
+        """One record at a time is fetched and marked, and decoded only then, until one has been settled."""
+        return self.window.takeovers >= CAREFUL_TAKEOVERS
+
+    @property
+    def holds_back(self) -> bool:
+        """Nothing more is to be fetched though there is room."""
+        return self.careful and self.window.unsettled > 0
+
     def can_mark(self, item: Item) -> bool:
         """Tell whether the begun list has room for an item."""
-        return self.window.can_begin(item.offset)
+        return self.window.can_begin(item.offset) and not (self.careful and self.in_hand)
 
-    def mark_legacy(self) -> list[Item]:
-        """Mark what a predecessor had begun: it is listed already, but an acknowledged commit proves that we own it."""
-        marked = [self.mark(item) for item in self.legacy]
-        self.legacy.clear()
-        return marked
+    def mark_legacy(self, in_hand_max: int) -> list[Item]:
+        """Mark what a predecessor had begun, or may have: an acknowledged commit proves that we own it.
+
+        Args:
+            in_hand_max: no more than so many are under way at once.
+        """
+        room = max(0, (1 if self.careful else in_hand_max) - len(self.in_hand))
+        return [self.mark(self.legacy.popleft()) for _ in range(min(room, len(self.legacy)))]
 
     def mark(self, item: Item) -> Item:
         """Put an item on the begun list."""
