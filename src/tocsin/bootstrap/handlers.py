@@ -6,6 +6,7 @@ from tocsin.adapters.targets.handler_children import HandlerChildren
 from tocsin.adapters.targets.handlers import HandlerRunner
 from tocsin.config import Settings
 from tocsin.domain.errors import Refused
+from tocsin.domain.pools import lane_of_pool
 from tocsin.handlers.loading import NoApp, load_app, ref_of
 from tocsin.handlers.registry import HandlerApp
 from tocsin.ports.clock import Clock
@@ -34,10 +35,11 @@ def handlers_of(settings: Settings, app: HandlerApp | None) -> HandlerApp | None
         app.check()
     except NoApp as error:
         raise Refused(f"the app cannot be used: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Refused(f"the app {worker.app} cannot be used: {type(error).__name__}: {error}") from error
     worker.pools = tuple(dict.fromkeys((*worker.pools, app.pool)))
-    if "running_max" not in worker.model_fields_set and not _has_async(app):
+    serves_more = any(lane != lane_of_pool(app.pool) for lane in worker.all_lanes)
+    if "running_max" not in worker.model_fields_set and not serves_more and not _has_async(app):
         # More would only wait for a process.
         worker.running_max = worker.handler_processes
     return app
