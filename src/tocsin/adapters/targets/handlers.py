@@ -38,6 +38,7 @@ class HandlerRunner:
         self._app = app
         self._clock = clock
         self._children = children
+        self._logs = logs
         self._on_loop = _AsyncHandlers(app, clock, logs)
         self._ended: deque[AttemptEnd] = deque()
 
@@ -75,9 +76,11 @@ class HandlerRunner:
         self._on_loop.close()
 
     def _call_here(self, attempt: Attempt, handler: Handler) -> None:
-        started_at = self._clock.now()
-        context = context_of(attempt.execution.head, attempt.redelivered)
+        started_at, kept = self._clock.now(), _opened(self._logs, attempt)
+        context = context_of(attempt.execution.head, attempt.redelivered, None if kept is None else kept.write)
         end = call(handler, _target_of(attempt).payload, context)
+        if kept is not None:
+            kept.end()
         self._ended.append(_ended(attempt, started_at, end, self._clock.now()))
 
 
@@ -95,9 +98,7 @@ class _AsyncHandlers(AttemptLoop):
         started_at, target, head = self._clock.now(), _target_of(attempt), attempt.execution.head
         handler = find(self._app, target.name)
         assert isinstance(handler, Handler), "it was found before it came here"
-        kept: RunLog | None = None
-        if self._logs is not None:
-            kept = self._logs.open(LogPlace(head.execution_id, head.attempt, head.token))
+        kept = _opened(self._logs, attempt)
         context = context_of(head, attempt.redelivered, None if kept is None else kept.write)
         self._contexts[id(attempt.ref)] = context
         try:
@@ -113,6 +114,11 @@ class _AsyncHandlers(AttemptLoop):
             if (context := self._contexts.get(id(ref))) is not None:
                 context.cancel()
         super()._cancel(refs)
+
+
+def _opened(logs: RunLogs | None, attempt: Attempt) -> RunLog | None:
+    head = attempt.execution.head
+    return None if logs is None else logs.open(LogPlace(head.execution_id, head.attempt, head.token))
 
 
 def _target_of(attempt: Attempt) -> HandlerTarget:
