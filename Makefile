@@ -64,6 +64,22 @@ openapi: $(STAMP) ## Write docs/openapi.json anew
 bench-burst: $(STAMP) ## Measure bursts of 5,000 and 50,000 jobs due at once (about two minutes, on an idle machine)
 	$(BIN)/python -m benchmarks.burst $(or $(ARGS),--n 5000 50000)
 
+.PHONY: bench
+bench: $(STAMP) ## Run all benchmarks in short form, and show which goals hold (ARGS="burst index": only these)
+	$(BIN)/python -m benchmarks.all $(ARGS)
+
+.PHONY: bench-page
+bench-page: $(STAMP) ## Write docs/benchmarks.md from benchmarks/results
+	$(BIN)/python -m benchmarks.page
+
+.PHONY: bench-history
+bench-history: $(STAMP) ## Measure events a second that a projector files (about three minutes)
+	$(BIN)/python -m benchmarks.history $(ARGS)
+
+.PHONY: bench-index
+bench-index: $(STAMP) ## Measure bursts with ten thousand and with two million rows pending (an hour; two of all servers)
+	$(BIN)/python -m benchmarks.index $(ARGS)
+
 .PHONY: bench-create
 bench-create: $(STAMP) ## Measure creates a second through the topic and through REST (about two minutes)
 	$(BIN)/python -m benchmarks.create $(ARGS)

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -96,6 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.next", description=__doc__)
     parser.add_argument("--n", type=int, default=100_000, help="calls of ours in a round")
     parser.add_argument("--n-peers", type=int, default=500, help="calls of the peers in a round")
+    parser.add_argument("--out", type=Path, default=RESULTS / "next.json")
     given = parser.parse_args(arguments)
     figures: dict[str, Any] = {"zone": ZONE, "zone_data": TZDATA_VERSION}
     for expression in EXPRESSIONS:
@@ -107,7 +109,7 @@ def main(arguments: Sequence[str]) -> int:
         Goal("cold, the slowest expression", f">= {COLD_GOAL} a second", cold, cold >= COLD_GOAL),
         Goal("memoised, the slowest expression", f">= {MEMOISED_GOAL} a second", memoised, memoised >= MEMOISED_GOAL),
     ]
-    write_result(RESULTS / "next.json", ["python", "-m", "benchmarks.next", *arguments], figures, goals)
+    write_result(given.out, ["python", "-m", "benchmarks.next", *arguments], figures, goals)
     return 0 if all(goal.holds for goal in goals) else 1
 
 
