@@ -120,7 +120,7 @@ def main() -> None:
         names = TopicNames(system.settings.kafka.topic_prefix)
         system.stamp_on_append(names.executions("default"))
         system.create_like(names.executions("default"), BARE_TOPIC)
-        with system.role("trigger", lambda facts: len(facts["shards"]) == system.shards):
+        with system.role("trigger", system.owns_all):
             for n in given.n:
                 lead_s = given.lead_s or 10 + n / 1000
                 figures[f"n={n}"], curves[f"{n:,} due at once"] = measure(system, names, n, lead_s, given.rounds)

@@ -170,7 +170,7 @@ def main() -> None:
     given = parser.parse_args()
     with rig() as system:
         names = TopicNames(system.settings.kafka.topic_prefix)
-        with system.role("trigger", lambda facts: len(facts["shards"]) == system.shards) as trigger:
+        with system.role("trigger", system.owns_all) as trigger:
             first = int(time.time() // 60) + AHEAD_MINUTES
             through_topic(system, names, trigger.pid, WARM_UP, 1, first)
             topic = through_topic(system, names, trigger.pid, given.n, given.minutes, first + 1)

@@ -8,11 +8,9 @@ late, nor the trigger's memory may depend on what is pending. Run it by ``make b
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
 import sys
 import time
-import urllib.request
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +23,7 @@ from benchmarks.creates import Creates, Outcomes
 from benchmarks.plot import write_bars
 from benchmarks.reader import reading
 from benchmarks.results_file import RESULTS, Goal, write_result
-from benchmarks.rig import Rig, cpu_s, peak_memory_mib, rig, spread, wait_until
+from benchmarks.rig import Rig, cpu_s, metric, peak_memory_mib, rig, spread, wait_until
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.instants import format_rfc3339
 
@@ -67,15 +65,8 @@ def load(system: Rig, names: TopicNames, pending: int, days: float) -> float:
             raise SystemExit(f"{count} creates were not decided within {PATIENCE_S:.0f} s")
     outcomes.close()
     url = system.facts("trigger")["metrics_url"]
-    wait_until(lambda: unwritten_turns(url) == 0, PATIENCE_S)
+    wait_until(lambda: metric(url, "tocsin_unwritten_turns") == 0, PATIENCE_S)
     return time.monotonic() - began
-
-
-def unwritten_turns(metrics_url: str) -> float:
-    """Return how many turns of a trigger have rows that the store has not acknowledged."""
-    with urllib.request.urlopen(metrics_url, timeout=30) as answer:
-        text = answer.read().decode()
-    return sum(float(value) for value in re.findall(r"^tocsin_unwritten_turns\{.*\} (\S+)$", text, re.MULTILINE))
 
 
 def burst(one: Loaded, n: int) -> dict[str, Any]:
@@ -139,8 +130,7 @@ def main() -> None:
             system = stack.enter_context(rig())
             names = TopicNames(system.settings.kafka.topic_prefix)
             system.stamp_on_append(names.executions("default"))
-            shards = system.shards
-            trigger = stack.enter_context(system.role("trigger", lambda facts, n=shards: len(facts["shards"]) == n))
+            trigger = stack.enter_context(system.role("trigger", system.owns_all))
             console.print(f"loading {pending:,} rows")
             loading_s.append(load(system, names, pending, given.days))
             both.append(Loaded(system, names, trigger.pid, pending))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ from tocsin.devcluster import DevCluster, Endpoints
 
 READY_S: Final = 90.0
 STOP_S: Final = 60.0
+METRICS_S: Final = 30.0
 
 
 class Rig:
@@ -100,6 +103,10 @@ class Rig:
         assert isinstance(found, dict)
         return found
 
+    def owns_all(self, facts: Mapping[str, Any]) -> bool:
+        """Tell whether a trigger owns every shard; it says that it serves once it is a member, which may be before."""
+        return metric(str(facts["metrics_url"]), "tocsin_shards_owned") == self.shards
+
     def tail(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text("utf-8", errors="replace")[-2000:]
 
@@ -139,6 +146,13 @@ def peak_memory_mib(pid: int) -> float:
     except OSError:
         return 0.0
     return next((round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmHWM:")), 0.0)
+
+
+def metric(url: str, name: str) -> float:
+    """Return a metric of a process, summed over its labels."""
+    with urllib.request.urlopen(url, timeout=METRICS_S) as answer:
+        text = answer.read().decode()
+    return sum(float(value) for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE))
 
 
 def cpu_s(pid: int) -> float:

@@ -122,7 +122,7 @@ def main() -> None:
     with rig() as system:
         names = TopicNames(system.settings.kafka.topic_prefix)
         system.stamp_on_append(names.executions("default"))
-        with system.role("trigger", lambda facts: len(facts["shards"]) == system.shards) as trigger:
+        with system.role("trigger", system.owns_all) as trigger:
             for kind in KINDS:
                 figures[kind] = measure(system, names, trigger.pid, kind, given.per_s, given.lasts_s)
                 curves[kind.replace("_", "-")] = figures[kind].pop("visible")
