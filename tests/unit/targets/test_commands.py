@@ -250,7 +250,7 @@ def test_when_the_worker_is_killed_all_that_its_programs_started_ends(tmp_path: 
     worker = subprocess.Popen([sys.executable, "-c", KILLED_WORKER, str(tmp_path), mark])
     try:
         wait_until(lambda: any(tmp_path.glob("*/started")), "the program to run")
-        assert len(running_with(mark)) >= 6
+        wait_until(lambda: len(running_with(mark)) >= 6, "its whole family to run")
     finally:
         worker.kill()
         worker.wait()
