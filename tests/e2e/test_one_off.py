@@ -88,7 +88,7 @@ def test_bad_input_is_named_with_its_remedy(system: System) -> None:
         "schedule.timezone": {"schedule": {"cron": "* * * * *", "timezone": "Europe/Kyiv "}, "target": target},
         "colour": {"delay_s": 1, "target": target, "colour": "red"},
         "run_at": {"run_at": "2026-10-11T02:00:00", "target": target},
-        "delivery": {"delay_s": 1, "target": target, "delivery": "at_most_once"},
+        "delivery": {"delay_s": 1, "target": target, "delivery": "exactly_once"},
         "retry.max_attempts": {"delay_s": 1, "target": target, "retry": {"max_attempts": 0}},
         "concurrency": {"delay_s": 1, "target": target, "concurrency": "wait"},
         "target.url": {"delay_s": 1, "target": {"type": "http", "url": "ftp://x/"}},

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from tocsin import resources
 from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.kafka.lane_groups import LaneGroups
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.shard_log import KafkaShardLog
 from tocsin.adapters.kafka.takeover import KafkaTakeover
@@ -159,8 +160,9 @@ class OwnerWorld:
         self._fired: Counter[str] = Counter()
 
     def apply_topics(self) -> None:
-        """Create the topics that are missing."""
+        """Create the topics that are missing, and begin the default lane, as ``tocsin topics apply`` does."""
         self._topics.apply(self._topics.plan(self._declared), None)
+        LaneGroups(self.bootstrap).begin({self.names.group("worker.default"): self.names.executions("default")})
 
     def start(self, name: str = "a", *, bootstrap: str | None = None, **settings: float) -> Owner:
         """Start an owner; it joins with its first turns."""

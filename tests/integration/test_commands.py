@@ -15,6 +15,7 @@ from tests.unit.targets.programs import running_with
 from tocsin.adapters.cassandra.migrations import create_keyspace, migrate
 from tocsin.adapters.cassandra.run_logs import CassandraRunLogReader
 from tocsin.adapters.cassandra.session import Connection, StoreAddress, connect
+from tocsin.adapters.kafka.lane_groups import LaneGroups
 from tocsin.devcluster import Endpoints
 from tocsin.domain.executions import AttemptHead, dispatch_key
 from tocsin.domain.ids import execution_id
@@ -30,6 +31,7 @@ class PoolWorld(LaneWorld):
         super().__init__(cluster.kafka_bootstrap, name)
         self.lane = self.names.executions("pool.batch")
         create_topics(cluster.kafka_bootstrap, {self.lane: 1})
+        LaneGroups(cluster.kafka_bootstrap).begin({self.names.group("worker.pool.batch"): self.lane})
         self.address = StoreAddress(cluster.cassandra_contact_points, cluster.cassandra_port, name)
         create_keyspace(self.address, replication_factor=1)
 
