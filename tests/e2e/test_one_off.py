@@ -71,6 +71,31 @@ def test_a_failing_target_ends_dead_with_its_reason(system: System) -> None:
     assert any(run["execution_id"].encode() in value for _, value in system.read("dead-letters"))
 
 
+def test_a_run_waits_behind_another_until_that_is_cancelled_where_it_runs(system: System) -> None:
+    job = system.create_job(path="/hangs", concurrency="queue")
+    system.target.delay_s = 90.0
+
+    def calls() -> list[str]:
+        return [call.execution_id for call in system.target.calls if call.path == "/hangs"]
+
+    def ended(state: str) -> list[str]:
+        return [run["execution_id"] for run in system.runs(job) if run["state"] == state]
+
+    try:
+        assert system.ask("POST", f"/v1/jobs/{job}:trigger", {}).status == 201
+        [first] = wait_for("the target to be called", calls)
+    finally:
+        system.target.delay_s = 0.0
+    second = system.ask("POST", f"/v1/jobs/{job}:trigger", {})
+    assert second.status == 201, second
+    wait_for("the second to wait", lambda: [run for run in ended("QUEUED") if run != first])
+    assert calls() == [first]
+    assert system.ask("POST", f"/v1/runs/{first}:cancel", {}).status < 300
+    assert wait_for("the first to be over", lambda: ended("CANCELLED")) == [first]
+    [other] = wait_for("the second to run", lambda: ended("SUCCEEDED"))
+    assert calls() == [first, other]
+
+
 def test_many_in_one_second_each_run_once(system: System) -> None:
     due = datetime.now(UTC) + timedelta(seconds=8)
     jobs = {system.create_job(run_at=due.isoformat(), path="/burst") for _ in range(200)}
