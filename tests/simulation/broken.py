@@ -10,7 +10,7 @@ from tocsin.adapters.memory.schedule_store import MemoryTables
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.policies import DeliveryPolicy, Overlap
 from tocsin.domain.shard_records import Phase
-from tocsin.engine import report_desk, zone_rules
+from tocsin.engine import report_desk
 from tocsin.engine.actives import job_of
 from tocsin.engine.job_rows import JobRows, KnownRow
 from tocsin.engine.overlap import Way
@@ -133,7 +133,7 @@ def forget_all_voids(real: Any) -> Any:
 def following_by_present_data(self: Any, text: str, job_id: str, scheduled_for: int, place: Any) -> int | None:
     if place > self._state.cursor:
         return scheduled_for
-    return zone_rules._first_past(self.plan(text), scheduled_for, job_id, self._state.cursor)
+    return self.plan(text).first_past(scheduled_for, job_id, self._state.cursor)
 
 
 def row_taken_for_missing(self: Any, job_id: str) -> KnownRow:
