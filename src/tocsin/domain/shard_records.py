@@ -38,6 +38,10 @@ class Phase(StrEnum):
     redriven. They are in the state in the order in which they came."""
 
 
+IDLE: Final = frozenset({Phase.WAITING, Phase.BEHIND})
+"""Nothing of an execution is current in these: what is said of a dispatch of it is stale."""
+
+
 class Active(NamedTuple):
     """An execution that was dispatched and has not ended."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import islice
 
 from tocsin.domain.instants import Micros
@@ -55,8 +56,7 @@ class Actives:
 
     def sharing(self, execution_id: str) -> list[str]:
         """Return the executions of the same job, or of its concurrency group."""
-        group = group_of(execution_id)
-        return self.of_job(job_of(execution_id)) if group is None else sorted(self._groups.get(group, ()))
+        return sorted(self._sharing(execution_id))
 
     def behind(self, execution_id: str) -> int:
         """Return how many of the same job, or of its concurrency group, stand behind another."""
@@ -64,9 +64,8 @@ class Actives:
 
     def next_free(self) -> str | None:
         """Return one that stands behind others that have ended all; None where there is none."""
-        for shared in self._free:
-            return next(iter(self._behind[shared]))
-        return None
+        shared = next(iter(self._free), None)
+        return None if shared is None else next(iter(self._behind[shared]))
 
     def of_job(self, job: str) -> list[str]:
         """Return the executions of a job, given as ``job_of`` does."""
@@ -171,10 +170,17 @@ class Actives:
         if not behind:
             del self._behind[shared]
             self._free.pop(shared, None)
-        elif len(behind) == len(self.sharing(execution_id)):
+        elif len(behind) == len(self._sharing(execution_id)):
             self._free[shared] = None
         else:
             self._free.pop(shared, None)
+
+    def _sharing(self, execution_id: str) -> Collection[str]:
+        group = group_of(execution_id)
+        if group is not None:
+            return self._groups.get(group, ())
+        found = self._by_job.get(job_of(execution_id), ())
+        return (found,) if isinstance(found, str) else found
 
     def _index(self, execution_id: str, job_id: str, one: Active) -> None:
         known = self._by_job.get(job_id)

@@ -33,6 +33,11 @@ class Endings:
         """Return where the owner stands in the log of reports: the place of what it decides by itself."""
         return REPORTS, self._state.shard, self._state.reports_offset
 
+    def unheard(self, active: Active) -> AttemptReport:
+        """Return what an owner goes by where nobody has said how the last dispatch ended: that it came back."""
+        head, head_bytes = self._codec.split_head(active.execution)
+        return AttemptReport(head, head_bytes, ReportKind.RETURNED, active.holder or "", active.started_at)
+
     def end(self, step: Step, execution_id: str) -> None:
         """Forget an execution."""
         self._actives.end(execution_id)

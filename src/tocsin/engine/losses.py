@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from tocsin.domain.executions import REAPED, AttemptError, AttemptReport, ExecutionState, ReportKind, Started
-from tocsin.domain.fleet import Cancel
 from tocsin.domain.retries import loss_delay
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.targets import MessageTarget, lane_of
@@ -21,7 +20,7 @@ from tocsin.engine.endings import MAY_HAVE_RUN, Endings, LogPlace
 from tocsin.engine.returns import Returns
 from tocsin.engine.stops import Stops
 from tocsin.ports.codec import RecordCodec
-from tocsin.ports.shard_log import WORKER_CONTROL, NewRecord, executions
+from tocsin.ports.shard_log import executions
 
 OUTLIVED: Final = "outlived_its_lane"
 OUTLIVED_ERROR: Final = AttemptError(OUTLIVED, "no worker took it up before its lane's topic was to forget it")
@@ -73,24 +72,14 @@ class Losses:
         """It waits and is dispatched again; that costs nothing, whatever its policies are."""
         head = report.head
         wake_at, returns = self._returns.again(report, active.returns, step.now)
-        waiting = active._replace(
-            phase=Phase.WAITING,
-            wake_at=wake_at,
-            next_attempt=head.attempt,
-            next_losses=head.losses,
-            returns=returns,
-            holder=None,
-            started_at=None,
-        )
-        self._dispatches.change(step, head.execution_id, waiting)
+        self._dispatches.change(step, head.execution_id, active.waiting(wake_at, head.attempt, head.losses, returns))
 
     def lose(self, step: Step, execution_id: str) -> None:
         """The process that holds an execution is gone: its attempt may have run."""
         active = self._actives.get(execution_id)
         if active is None or active.phase != Phase.LEASED:
             return
-        head, head_bytes = self._codec.split_head(active.execution)
-        report = AttemptReport(head, head_bytes, ReportKind.RETURNED, active.holder or "", active.started_at)
+        report = self._endings.unheard(active)
         if self._stops.take(step, report, ReportKind.RETURNED, active):
             return
         self._lost(step, report, active, self._endings.reports_place(), SILENCE)
@@ -129,13 +118,9 @@ class Losses:
             return
         execution = self._codec.decode_execution(active.execution)
         head = execution.head
-        cancel = Cancel(execution_id, head.token, step.now)
-        step.records.append(NewRecord(WORKER_CONTROL, 0, execution_id, self._codec.encode_cancel(cancel)))
+        self._stops.tell_workers(step, execution_id, head.token)
         if execution.is_repeatable and execution.target.type != MessageTarget.type:
-            again = active._replace(
-                phase=Phase.WAITING, wake_at=step.now, next_attempt=head.attempt, next_losses=head.losses + 1, returns=0
-            )
-            self._dispatches.change(step, execution_id, again)
+            self._dispatches.change(step, execution_id, active.waiting(step.now, head.attempt, head.losses + 1))
             return
         report = AttemptReport(head, execution.head_bytes, ReportKind.RETURNED, "", error=OUTLIVED_ERROR)
         place = (executions(lane_of(execution.target)), self._endings.reports_place()[1], 0)

@@ -26,7 +26,7 @@ from tocsin.domain.executions import (
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.retries import is_retryable, never_reached, retry_delay
-from tocsin.domain.shard_records import Active, Phase
+from tocsin.domain.shard_records import IDLE, Active, Phase
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX
 from tocsin.engine.actives import Actives
 from tocsin.engine.dead_letters import set_aside
@@ -201,8 +201,7 @@ class ReportDesk:
 
     def _decide(self, step: Step, report: AttemptReport, kind: ReportKind, place: tuple[str, int, int]) -> None:
         active = self._actives.get(report.head.execution_id)
-        idle = (Phase.WAITING, Phase.BEHIND)
-        current = None if active is None or active.phase in idle else self._under_own_head(report, active)
+        current = None if active is None or active.phase in IDLE else self._under_own_head(report, active)
         if active is None or current is None:
             step.tally.stale_reports += 1
             return

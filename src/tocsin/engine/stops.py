@@ -21,7 +21,7 @@ from tocsin.domain.executions import (
 from tocsin.domain.fleet import Cancel
 from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job
-from tocsin.domain.shard_records import Active, Phase
+from tocsin.domain.shard_records import IDLE, Active, Phase
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT
 from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk
@@ -53,17 +53,21 @@ class Stops:
         """Have an active execution end; tell whether it has ended at once. Where it is being stopped already, that
         stands."""
         active = self._known(execution_id)
-        if active.phase in (Phase.WAITING, Phase.BEHIND):
-            self._close_unheard(step, execution_id, active, reason)
+        if active.phase in IDLE:
+            self._close_unheard(step, active, reason)
             return True
         if active.ending is None:
             execution = self._codec.decode_execution(active.execution)
             timeout_s = getattr(execution.target, "timeout_s", None) or TIMEOUT_S_DEFAULT
             ends_by = step.now + round(timeout_s * SECOND) + GRACE
-            cancel = Cancel(execution_id, execution.head.token, step.now)
-            step.records.append(NewRecord(WORKER_CONTROL, 0, execution_id, self._codec.encode_cancel(cancel)))
+            self.tell_workers(step, execution_id, execution.head.token)
             self._dispatches.change(step, execution_id, active._replace(ending=reason, ends_by=ends_by))
         return False
+
+    def tell_workers(self, step: Step, execution_id: str, token: int) -> None:
+        """Have no worker start a dispatch up to this token any more."""
+        cancel = Cancel(execution_id, token, step.now)
+        step.records.append(NewRecord(WORKER_CONTROL, 0, execution_id, self._codec.encode_cancel(cancel)))
 
     def overdue(self, step: Step, execution_id: str) -> None:
         """An execution should be over by now, and no report that was in the log by then says that it is."""
@@ -71,7 +75,7 @@ class Stops:
         if active.ending is None:
             self.begin(step, execution_id, MAX_DURATION)
         else:
-            self._close_unheard(step, execution_id, active, active.ending)
+            self._close_unheard(step, active, active.ending)
 
     def take(self, step: Step, report: AttemptReport, kind: ReportKind, active: Active) -> bool:
         """Take a word that a current dispatch is over, be it the owner's own; tell whether that ends an execution
@@ -87,20 +91,20 @@ class Stops:
         Returns:
             How many executions were ended, and how many go on.
         """
-        names = self._actives.of_job(f"{job.job_id}.{job.created_version}")
-        running = [name for name in names if self._known(name).phase not in (Phase.WAITING, Phase.BEHIND)]
-        for execution_id in names:
-            if execution_id in running:
-                self._dispatches.without_retries(step, execution_id)
+        ended = going_on = 0
+        for execution_id in self._actives.of_job(f"{job.job_id}.{job.created_version}"):
+            active = self._known(execution_id)
+            if active.phase in IDLE:
+                self._close_unheard(step, active, JOB_DELETED)
+                ended += 1
             else:
-                self._close_unheard(step, execution_id, self._known(execution_id), JOB_DELETED)
-        return len(names) - len(running), len(running)
+                self._dispatches.without_retries(step, execution_id)
+                going_on += 1
+        return ended, going_on
 
-    def _close_unheard(self, step: Step, execution_id: str, active: Active, reason: str) -> None:
+    def _close_unheard(self, step: Step, active: Active, reason: str) -> None:
         """End an execution of which nobody has said how its last attempt ended."""
-        head, head_bytes = self._codec.split_head(active.execution)
-        report = AttemptReport(head, head_bytes, ReportKind.RETURNED, active.holder or "", active.started_at)
-        self._close(step, report, active, reason)
+        self._close(step, self._endings.unheard(active), active, reason)
 
     def _close(self, step: Step, report: AttemptReport, active: Active, reason: str) -> None:
         """End an execution, and say why; what its last attempt came to is told beside it."""
