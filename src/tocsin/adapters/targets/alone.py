@@ -20,11 +20,11 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
+from tocsin.adapters.targets.child_process import start_child
 from tocsin.domain.executions import ALONE_LOSSES, REAPED, AttemptError, ReportKind, Started
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT
 from tocsin.ports.clock import Clock
@@ -32,13 +32,7 @@ from tocsin.ports.targets import Attempt, AttemptEnd, RunnerSpec, TargetRunner
 
 log = structlog.get_logger()
 
-CHILD: Final = (
-    "import sys; sys.path.insert(0, sys.argv[3])\n"
-    "from tocsin.adapters.targets import alone_child\n"
-    "alone_child.main(int(sys.argv[1]), int(sys.argv[2]), sys.stdin.buffer)"
-)
-HERE: Final = str(Path(__file__).resolve().parents[3])
-"""Where tocsin is imported from."""
+CHILD: Final = "tocsin.adapters.targets.alone_child"
 MADE: Final = b"made"
 NO_ROOM: Final = "alone_no_room"
 """Why an attempt is returned while as many children as may run do."""
@@ -172,12 +166,7 @@ class AloneRunner:
         with self._lock:
             if child.cancelled:
                 return
-            child.process = subprocess.Popen(
-                [sys.executable, "-c", CHILD, str(tell), str(os.getpid()), HERE],
-                stdin=subprocess.PIPE,
-                pass_fds=(tell,),
-                start_new_session=True,
-            )
+            child.process = start_child(CHILD, tell)
         orders = child.process.stdin
         assert orders is not None
         # Where it is dead already, what it told says how far it came.

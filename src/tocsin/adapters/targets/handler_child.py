@@ -5,17 +5,15 @@ It ends when its orders end, and dies with its parent. The standard input of han
 
 from __future__ import annotations
 
-import ctypes
-import importlib
 import io
 import json
 import os
 import pickle
-import signal
 import sys
 from typing import Any, Final
 
-PR_SET_PDEATHSIG: Final = 1
+from tocsin.adapters.targets.child_process import end_with, error_told, make_ordered
+
 READY: Final = b"ready\n"
 
 
@@ -26,19 +24,12 @@ def main(tell: int, parent: int) -> None:
         tell: file descriptor of the pipe to the parent.
         parent: its process id.
     """
-    os.set_inheritable(tell, False)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with(parent, tell)
     orders = os.fdopen(os.dup(0), "rb")
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    path, factory, argument = pickle.load(orders)
-    sys.path[:] = path
-    module, _, name = factory.partition(":")
-    app = getattr(importlib.import_module(module), name)(argument)
+    app = make_ordered(orders)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what is printed before a kill is kept
     os.write(tell, READY)
@@ -70,6 +61,4 @@ def _print(data: bytes) -> None:
 
 
 def _told(end: Any) -> bytes:
-    error = end.error
-    told = error and [error.error_class, error.message, error.status, error.retry_after_s]
-    return json.dumps([str(end.kind), told, end.result]).encode()
+    return json.dumps([str(end.kind), error_told(end.error), end.result]).encode()

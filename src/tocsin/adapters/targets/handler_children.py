@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
+from tocsin.adapters.targets.child_process import start_child
 from tocsin.adapters.targets.handler_pipe import Pipe
 from tocsin.domain.executions import AttemptError, AttemptHead, ReportKind, Started
 from tocsin.domain.targets import HandlerTarget
@@ -33,13 +33,7 @@ from tocsin.ports.targets import Attempt, AttemptEnd, RunnerSpec
 
 log = structlog.get_logger()
 
-CHILD: Final = (
-    "import sys; sys.path.insert(0, sys.argv[3])\n"
-    "from tocsin.adapters.targets import handler_child\n"
-    "handler_child.main(int(sys.argv[1]), int(sys.argv[2]))"
-)
-HERE: Final = str(Path(__file__).resolve().parents[3])
-"""Where tocsin is imported from."""
+CHILD: Final = "tocsin.adapters.targets.handler_child"
 LOOK_EVERY_S: Final = 1.0
 START_WAIT_S: Final = 120.0
 """How long a child may take to import the app."""
@@ -71,14 +65,7 @@ class _Child:
         hear, tell = os.pipe()
         self.pipe = Pipe(hear, self._printed)
         try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", CHILD, str(tell), str(os.getpid()), HERE],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if captured else None,
-                stderr=subprocess.STDOUT if captured else None,
-                pass_fds=(tell,),
-                start_new_session=True,
-            )
+            self.process = start_child(CHILD, tell, subprocess.PIPE if captured else None)
         except BaseException:
             self.pipe.close()
             raise
