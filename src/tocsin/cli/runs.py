@@ -130,10 +130,7 @@ def retry_run(
     """Have a dead execution attempted again, under its id and as the job is now; its retries begin anew."""
     with failures_told():
         answer = open_door(ctx, gateway, tenant).ask("POST", path_of("runs", f"{execution_id}:retry")).body
-        if output is Output.JSON:
-            print_json(answer)
-        else:
-            typer.echo(f"attempt {answer['attempt']} of {plain(answer['execution_id'])} is to come")
+        _print_answer(answer, output, "attempt {attempt} of {execution_id} is to come")
 
 
 @app.command("cancel")
@@ -147,10 +144,14 @@ def cancel_run(
     """Cancel a run that has not ended: at once where it has not started, else as soon as it is known to be over."""
     with failures_told():
         answer = open_door(ctx, gateway, tenant).ask("POST", path_of("runs", f"{execution_id}:cancel")).body
-        if output is Output.JSON:
-            print_json(answer)
-        else:
-            typer.echo(plain(f"{answer['detail']}: {answer['message']}"))
+        _print_answer(answer, output, "{detail}: {message}")
+
+
+def _print_answer(answer: dict[str, Any], output: Output, sentence: str) -> None:
+    if output is Output.JSON:
+        print_json(answer)
+    else:
+        typer.echo(plain(sentence.format_map(answer)))
 
 
 def what_text(run: dict[str, Any]) -> str:
