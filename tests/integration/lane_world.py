@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -174,3 +175,20 @@ class WorkerProcess:
         """Ask it to stop, and return its exit status."""
         self.process.terminate()
         return self.process.wait(60)
+
+
+@contextmanager
+def worker_processes() -> Iterator[Callable[..., WorkerProcess]]:
+    """Make workers as ``WorkerProcess`` does; those that still run in the end are killed."""
+    workers: list[WorkerProcess] = []
+
+    def make(world: Prefixed, directory: Path, name: str, **settings: object) -> WorkerProcess:
+        workers.append(WorkerProcess(world, directory, name, **settings))  # type: ignore[arg-type]
+        return workers[-1]
+
+    try:
+        yield make
+    finally:
+        for worker in workers:
+            if worker.process.poll() is None:
+                worker.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lane_world import CODEC, LaneWorld, WorkerProcess, wait_until
+from tests.integration.lane_world import CODEC, LaneWorld, WorkerProcess, wait_until, worker_processes
 from tests.kafka_topics import create_topics
 from tests.unit.targets.programs import running_with
 from tocsin.adapters.cassandra.migrations import create_keyspace, migrate
@@ -69,17 +69,14 @@ def store(world: PoolWorld) -> Iterator[Connection]:
 
 @pytest.fixture
 def start(world: PoolWorld, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    workers: list[WorkerProcess] = []
+    with worker_processes() as make:
 
-    def make(name: str, **worker: object) -> WorkerProcess:
-        workers.append(WorkerProcess(world, tmp_path, name, **world.settings(**worker)))
-        workers[-1].wait_ready()
-        return workers[-1]
+        def make_ready(name: str, **worker: object) -> WorkerProcess:
+            made = make(world, tmp_path, name, **world.settings(**worker))
+            made.wait_ready()
+            return made
 
-    yield make
-    for worker in workers:
-        if worker.process.poll() is None:
-            worker.kill()
+        yield make_ready
 
 
 def test_commands_run_in_their_pool_print_into_the_store_and_do_not_outlive_their_worker(

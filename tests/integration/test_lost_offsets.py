@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.http_receiver import HttpReceiver
-from tests.integration.lane_world import LANE_PARTITIONS, LaneWorld, WorkerProcess, wait_until
+from tests.integration.lane_world import LANE_PARTITIONS, LaneWorld, WorkerProcess, wait_until, worker_processes
 from tocsin.adapters.kafka.lane_groups import LaneGroups
 from tocsin.bootstrap.lane_groups import check_offsets_retention
 from tocsin.config import KafkaSettings, Settings
@@ -35,16 +36,8 @@ def world(cluster: Endpoints, unique: str) -> LaneWorld:
 
 @pytest.fixture
 def start(world: LaneWorld, tmp_path: Path) -> Iterator[Callable[[str], WorkerProcess]]:
-    workers: list[WorkerProcess] = []
-
-    def make(name: str) -> WorkerProcess:
-        workers.append(WorkerProcess(world, tmp_path, name))
-        return workers[-1]
-
-    yield make
-    for worker in workers:
-        if worker.process.poll() is None:
-            worker.kill()
+    with worker_processes() as make:
+        yield partial(make, world, tmp_path)
 
 
 def _lose_offsets(world: LaneWorld) -> None:

@@ -6,12 +6,13 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.lane_world import WorkerProcess, wait_until
+from tests.integration.lane_world import WorkerProcess, wait_until, worker_processes
 from tests.integration.message_world import MessageWorld
 from tests.kafka_topics import create_topics
 from tocsin.devcluster import Endpoints
@@ -30,17 +31,8 @@ def world(cluster: Endpoints, unique: str) -> Iterator[MessageWorld]:
 
 @pytest.fixture
 def start(world: MessageWorld, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    workers: list[WorkerProcess] = []
-
-    def make(name: str, **settings: object) -> WorkerProcess:
-        given = {"lanes": '["message"]', "transaction_timeout_s": TRANSACTION_S, **settings}
-        workers.append(WorkerProcess(world, tmp_path, name, **given))  # type: ignore[arg-type]
-        return workers[-1]
-
-    yield make
-    for worker in workers:
-        if worker.process.poll() is None:
-            worker.kill()
+    with worker_processes() as make:
+        yield partial(make, world, tmp_path, lanes='["message"]', transaction_timeout_s=TRANSACTION_S)
 
 
 def jobs(start: int, end: int) -> list[str]:

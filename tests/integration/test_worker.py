@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.http_receiver import HttpReceiver
-from tests.integration.lane_world import LANE_PARTITIONS, LaneWorld, WorkerProcess, wait_until
+from tests.integration.lane_world import LANE_PARTITIONS, LaneWorld, WorkerProcess, wait_until, worker_processes
 from tocsin.devcluster import Endpoints
 from tocsin.domain.executions import ReportKind
 
@@ -31,16 +32,8 @@ def world(cluster: Endpoints, unique: str) -> LaneWorld:
 
 @pytest.fixture
 def start(world: LaneWorld, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    workers: list[WorkerProcess] = []
-
-    def make(name: str, **settings: object) -> WorkerProcess:
-        workers.append(WorkerProcess(world, tmp_path, name, **settings))
-        return workers[-1]
-
-    yield make
-    for worker in workers:
-        if worker.process.poll() is None:
-            worker.kill()
+    with worker_processes() as make:
+        yield partial(make, world, tmp_path)
 
 
 def jobs_called(receiver: HttpReceiver) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.worker.worker_world import World
+from tests.unit.worker.worker_world import Worker, World
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.roles.worker import WorkerLimits
 
@@ -110,9 +110,9 @@ def test_what_fails_for_one_tenant_does_not_delay_another_behind_5000_of_its_exe
     assert len(worker.started) <= DEFAULT.running_max, "attempts stop, and work goes back instead"
 
 
-def test_capped_work_that_holds_the_window_goes_back_without_having_started() -> None:
-    world = shared(running_max=10, window_max=64, lease_after_s=1.0, read_ahead_records_max=1_000)
-    world.dispatch(*(f"bad{n}" for n in range(200)), tenant="bad")
+def served_behind(world: World, ahead: int) -> Worker:
+    """Dispatch one of a good tenant behind so many of a bad one, and return its worker once that has started."""
+    world.dispatch(*(f"bad{n}" for n in range(ahead)), tenant="bad")
     world.dispatch("good", tenant="good")
     worker = world.worker()
     for _ in range(100):
@@ -121,6 +121,12 @@ def test_capped_work_that_holds_the_window_goes_back_without_having_started() ->
         if "good" in worker.started:
             break
     assert "good" in worker.started
+    return worker
+
+
+def test_capped_work_that_holds_the_window_goes_back_without_having_started() -> None:
+    world = shared(running_max=10, window_max=64, lease_after_s=1.0, read_ahead_records_max=1_000)
+    worker = served_behind(world, 200)
     returned = [r for r in worker.reports if r.kind == ReportKind.RETURNED]
     assert returned and {(r.reason, r.started, r.started_at) for r in returned} == {("cap", "no", None)}
     assert {r.head.tenant_id for r in returned} == {"bad"}
@@ -130,15 +136,7 @@ def test_capped_work_that_holds_the_window_goes_back_without_having_started() ->
 
 def test_capped_work_that_holds_the_bytes_goes_back_but_not_what_starts_soon() -> None:
     world = shared(running_max=10, read_ahead_bytes_max=20_000, read_ahead_records_max=50)
-    world.dispatch(*(f"bad{n}" for n in range(300)), tenant="bad")
-    world.dispatch("good", tenant="good")
-    worker = world.worker()
-    for _ in range(100):
-        worker.steps()
-        world.clock.seconds += 0.05
-        if "good" in worker.started:
-            break
-    assert "good" in worker.started
+    worker = served_behind(world, 300)
     assert worker.meter.counts["returned cap"] >= 100
 
 
