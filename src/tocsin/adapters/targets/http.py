@@ -6,11 +6,8 @@ Nothing is done twice or behind the owner's back: no retries, no redirects, no c
 from __future__ import annotations
 
 import asyncio
-import socket
-import ssl
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 from yarl import URL
@@ -18,13 +15,13 @@ from yarl import URL
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.answers import (
     ANSWER_BYTES_KEPT,
-    BlockedAddressError,
     judge_answer,
     judge_failure,
     readable,
 )
 from tocsin.adapters.targets.attempt_loop import CANCELLED, AttemptLoop
 from tocsin.adapters.targets.requests import request_body, request_headers
+from tocsin.adapters.targets.sessions import open_session, tls_context
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.executions import AttemptError, ReportKind
@@ -42,15 +39,6 @@ CALLBACKS_OFF: Final = AttemptError(
     "callbacks_off",
     "this worker has no callback secret, so its target could not call back; see TOCSIN_CALLBACK_SECRETS",
 )
-
-
-@cache
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Return what certificates are checked with; made once, since reading those of the system takes its time."""
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
-    return context
 
 
 class HttpTargetRunner(AttemptLoop):
@@ -77,40 +65,13 @@ class HttpTargetRunner(AttemptLoop):
         ca_file: str | None = None,
         callbacks: CallbackKeys | None = None,
     ) -> None:
-        self._tls = tls_context(ca_file)  # first, since it may fail, and a thread would be left behind
+        tls = tls_context(ca_file)  # first, since it may fail, and a thread would be left behind
         super().__init__(clock, "http-targets")
         self._response_bytes_max = response_bytes_max
-        self._rules = rules
         self._signer = signer or Signer({})
         self._callbacks = callbacks or CallbackKeys()
         self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "dns"))
-        self._session: aiohttp.ClientSession = self._await(self._open())
-
-    async def _open(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=0,  # how many run at once is the worker's bound
-            keepalive_timeout=KEEP_ALIVE_S,
-            ssl=self._tls,
-            socket_factory=self._make_socket,
-        )
-        session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),
-            # What is not asked for and comes compressed all the same is passed over, not unpacked.
-            auto_decompress=False,
-            trust_env=False,
-        )
-        # aiohttp sends GET, PUT and the like again when a kept connection breaks. It has no public switch for that.
-        session._retry_connection = False
-        return session
-
-    def _make_socket(self, info: Any) -> socket.socket:
-        """Make the socket for one address. Every connection passes here, also that to a literal address."""
-        family, kind, protocol, _, address = info
-        if not self._rules.permit(address[0]):
-            raise BlockedAddressError
-        return socket.socket(family, kind, protocol)
+        self._session: aiohttp.ClientSession = self._await(open_session(tls, rules, KEEP_ALIVE_S))
 
     async def _release(self) -> None:
         await self._session.close()

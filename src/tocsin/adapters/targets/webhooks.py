@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
-import aiohttp
 import structlog
 from yarl import URL
 
 from tocsin.adapters.targets.addresses import AddressRules
-from tocsin.adapters.targets.answers import BlockedAddressError, judge_answer, judge_failure
-from tocsin.adapters.targets.http import tls_context
+from tocsin.adapters.targets.answers import judge_answer, judge_failure
+from tocsin.adapters.targets.sessions import open_session, tls_context
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.ports.clock import Clock
 from tocsin.ports.webhooks import Post, PostEnd
@@ -53,42 +51,20 @@ class HttpWebhookPoster:
         timeout_s: float,
         ca_file: str | None = None,
     ) -> None:
+        tls = tls_context(ca_file)  # first, since it may fail, and a thread would be left behind
         self._urls = {address: URL(url, encoded=True) for address, url in urls.items()}
         self._clock = clock
-        self._rules = rules
         self._signer = signer
         self._timeout_s = timeout_s
-        self._tls = tls_context(ca_file)
         self._ended: deque[PostEnd] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "webhook-dns"))
         self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
         self._thread.start()
-        self._session = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(JOIN_WAIT_S)
-
-    async def _open(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            # A recipient is tried seldom enough; a kept connection would only be one that may be closing.
-            limit=0,
-            force_close=True,
-            ssl=self._tls,
-            socket_factory=self._make_socket,
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),
-            auto_decompress=False,
-            trust_env=False,
-        )
-
-    def _make_socket(self, info: Any) -> socket.socket:
-        """Make the socket for one address. Every connection passes here, also that to a literal address."""
-        family, kind, protocol, _, address = info
-        if not self._rules.permit(address[0]):
-            raise BlockedAddressError
-        return socket.socket(family, kind, protocol)
+        # A recipient is tried seldom enough; a kept connection would only be one that may be closing.
+        opening = asyncio.run_coroutine_threadsafe(open_session(tls, rules, None), self._loop)
+        self._session = opening.result(JOIN_WAIT_S)
 
     # Called by the notifier's thread
 
