@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 
 from tocsin.domain.commands import Command, CommandKind, CommandOutcome, OutcomeDetail
-from tocsin.domain.errors import Fault, InvalidInput, Unavailable
+from tocsin.domain.errors import Fault, Unavailable
 from tocsin.domain.fields import shown
 from tocsin.domain.ids import made_command_id
 from tocsin.roles.gateway import documented as doc
@@ -15,7 +15,7 @@ from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.decided import rejected, undecided
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.problems import problem
-from tocsin.roles.gateway.requests import execution_of, query_of, refuse_if_match, tenant_of, verb_body, verb_fields
+from tocsin.roles.gateway.requests import execution_of, query_of, refuse_fields, refuse_if_match, tenant_of
 from tocsin.roles.gateway.runs import runs_of
 from tocsin.roles.gateway.submission import Undecided, submit
 
@@ -34,9 +34,7 @@ async def cancel_run(request: Request, execution_id: str) -> Json:
     parts = parts_of(request)
     query_of(request)
     refuse_if_match(request)
-    reader = verb_fields(await verb_body(request, parts.limits), (), {})
-    if reader.faults:
-        raise InvalidInput(reader.faults)
+    await refuse_fields(request, parts.limits)
     tenant_id = tenant_of(request)
     name = execution_of(tenant_id, execution_id)
     command_id = made_command_id(parts.new_uuid_hex())

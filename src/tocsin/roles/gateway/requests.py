@@ -186,6 +186,17 @@ def verb_fields(body: Any, known: Collection[str], later: Mapping[str, str]) -> 
     return reader
 
 
+async def refuse_fields(request: Request, limits: GatewayLimits) -> None:
+    """Read the body of a verb that takes no fields.
+
+    Raises:
+        InvalidInput: it is no object, or holds any.
+    """
+    reader = verb_fields(await verb_body(request, limits), (), {})
+    if reader.faults:
+        raise InvalidInput(reader.faults)
+
+
 async def json_body(request: Request, limits: GatewayLimits) -> Any:
     """Read a JSON body.
 

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 
 from tocsin.domain.commands import Command, CommandKind
-from tocsin.domain.errors import Fault, InvalidInput
+from tocsin.domain.errors import Fault
 from tocsin.domain.executions import ExecutionState
 from tocsin.domain.fields import shown
 from tocsin.domain.ids import made_command_id
@@ -17,7 +17,7 @@ from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.decided import rejected, undecided
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.problems import problem
-from tocsin.roles.gateway.requests import query_of, tenant_of, verb_body, verb_fields
+from tocsin.roles.gateway.requests import query_of, refuse_fields, tenant_of
 from tocsin.roles.gateway.runs import runs_of
 from tocsin.roles.gateway.submission import Undecided, submit
 
@@ -31,9 +31,7 @@ async def retry_run(request: Request, execution_id: str) -> Json:
     """Have a dead run attempted again under its id, as the job is now. Its policy of retries begins anew."""
     parts = parts_of(request)
     query_of(request)
-    reader = verb_fields(await verb_body(request, parts.limits), (), {})
-    if reader.faults:
-        raise InvalidInput(reader.faults)
+    await refuse_fields(request, parts.limits)
     tenant_id = tenant_of(request)
     last = (await runs_of(parts, tenant_id, execution_id))[-1]
     if last.state != ExecutionState.DEAD:

@@ -15,7 +15,7 @@ from tocsin.domain.ids import made_command_id
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
-from tocsin.roles.gateway.requests import TENANT_HEADER, query_of, tenant_of, verb_body, verb_fields
+from tocsin.roles.gateway.requests import TENANT_HEADER, query_of, refuse_fields, tenant_of
 from tocsin.roles.gateway.submission import Undecided, submit
 
 router = APIRouter()
@@ -29,9 +29,7 @@ async def resume_retries(request: Request, tenant_id: str) -> Json:
     """End the pause of a tenant's retries in all shards; what was held back goes out at a low rate."""
     parts = parts_of(request)
     query_of(request)
-    reader = verb_fields(await verb_body(request, parts.limits), (), {})
-    if reader.faults:
-        raise InvalidInput(reader.faults)
+    await refuse_fields(request, parts.limits)
     tenant = parse_tenant(tenant_id)
     if TENANT_HEADER in request.headers and tenant_of(request) != tenant:
         remedy = f"name one tenant, or leave {TENANT_HEADER} out"
