@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tocsin.adapters.targets.command import judge_exit, own_environment
-from tocsin.adapters.targets.programs import ProgramRunner, ProgramSpec
+from tocsin.adapters.targets.programs import ProgramRunner, ProgramSpec, signal_name
 from tocsin.domain.executions import AttemptError, AttemptHead
 from tocsin.domain.programs import ContainerTarget, memory_bytes_of
 from tocsin.ports.clock import Clock
@@ -54,10 +53,7 @@ def judge_container(code: int) -> AttemptError | None:
     """Return what the exit status of a container means; None: success."""
     if code not in SIGNALLED:
         return judge_exit(code)
-    number = code - 128
-    known = number in {one.value for one in signal.Signals}
-    name = signal.Signals(number).name if known else f"signal {number}"
-    return AttemptError("signal", f"killed by {name}", code)
+    return AttemptError("signal", f"killed by {signal_name(code - 128)}", code)
 
 
 def run_command(cli: ContainerCli, attempt: Attempt, target: ContainerTarget) -> list[str]:

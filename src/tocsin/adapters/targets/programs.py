@@ -188,7 +188,7 @@ class ProgramRunner(AttemptLoop):
 
 def _unnatural_end(told: Mapping[str, Any]) -> AttemptError:
     if "signal" in told:
-        return AttemptError("signal", f"killed by {_signal_name(told['signal'])}")
+        return AttemptError("signal", f"killed by {signal_name(told['signal'])}")
     if "failed" in told:
         return AttemptError("internal", one_line(f"it could not be started: {os.strerror(told['failed'])}"))
     if "error" in told:
@@ -198,7 +198,8 @@ def _unnatural_end(told: Mapping[str, Any]) -> AttemptError:
     return AttemptError("signal", f"what keeps it was killed, and it with that ({told.get('leash')})")
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return the name of a signal, or its number where it has none."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -208,11 +209,7 @@ def _signal_name(number: int) -> str:
 def _with_last_line(error: AttemptError | None, tail: str) -> AttemptError | None:
     """Return an error with the last line of the output, which mostly says why."""
     lines = tail.splitlines()
-    if (
-        error is None
-        or not lines
-        or error.error_class not in ("exit", "temporary", "not_executable", "signal", "container")
-    ):
+    if error is None or not lines or error.error_class not in SAID_CLASSES:
         return error
     said = one_line(lines[-1], LAST_LINE_CHARS)
     return AttemptError(error.error_class, one_line(f"{error.message}: {said}"), error.status)
