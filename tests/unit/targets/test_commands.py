@@ -186,7 +186,7 @@ def test_at_its_time_limit_a_program_may_end_by_itself_and_all_that_it_started_e
     text = f"{FAMILY} trap 'echo tidied; exit 0' TERM; while :; do sleep 0.05; done"
     end = end_of(make(), attempt(shell(text, timeout_s=1.5, env={"MARK": mark})))
     assert (end.kind, end.error and end.error.message) == (ReportKind.TIMED_OUT, "no end within 1.5 s")
-    assert bench.text().endswith("tidied\n")
+    assert "tidied\n" in bench.text()  # A shell may also tell of the members of its family that were killed.
     assert running_with(mark) == []
 
 
