@@ -96,6 +96,7 @@ def end_check(last: Entry, not_before: Micros) -> Entry:
     return last._replace(run_at=run_at, scheduled_for=run_at, lane=TIMER_LANE, execution=b"", plan=note)
 
 
+@lru_cache(maxsize=100)
 def _text(note: TimerNote) -> str:
     fields: dict[str, object] = {"timer": str(note.kind)}
     if note.wait:

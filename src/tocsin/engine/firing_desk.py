@@ -54,6 +54,8 @@ class FiringDesk:
         self._set_asides = set_asides
         self._timers = timers
         self._wheel = TimeWheel()
+        self._filed_first: tuple[Micros, str, Micros] | None = None
+        """The first place at which something was filed since what is due was drained: only that can come between."""
         self._faults: dict[EntryKey, str] = {}
         """What is wrong with rows in the wheel; they become dead letters when they are due, and decided like others."""
 
@@ -95,6 +97,7 @@ class FiringDesk:
             due = self._wheel.drain_second(upto, count_max - count)
             if not due:
                 break
+            self._filed_first = None
             for done, entry in enumerate(due):
                 if room <= 0 and entry[:3] != last:
                     self._wheel.add(due[done:])
@@ -103,8 +106,7 @@ class FiringDesk:
                 place = Place(*entry[:3])
                 last = place if last is None else max(last, place)
                 count += 1
-                following = self._wheel.next_place()
-                if following is not None and done + 1 < len(due) and following < Place(*due[done + 1][:3]):
+                if done + 1 < len(due) and self._is_preceded(due[done + 1]):
                     # A successor of something that was filed late stands among what is still to come. It goes first:
                     # the cursor stands where a turn's bounds end it, and must have passed nothing undecided.
                     self._wheel.add(due[done + 1 :])
@@ -114,6 +116,10 @@ class FiringDesk:
             state.cursor = max(state.cursor, Place.before(upto + 1))
         elif last is not None:
             state.cursor = max(state.cursor, last)
+
+    def _is_preceded(self, entry: Entry) -> bool:
+        """Tell whether something that was filed while what is due is decided comes before an entry of that."""
+        return self._filed_first is not None and self._filed_first < entry[:3]
 
     def _decide(self, step: Step, entry: Entry, stamp: bytes, before: Place) -> int:
         """Decide one due entry, and file what follows it; return the size of what was dispatched."""
@@ -197,3 +203,6 @@ class FiringDesk:
             step.inserts.append(entry)
             if self._horizon.has_begun(minute_of(entry.run_at)):
                 self._wheel.add([entry])
+                place = entry[:3]
+                if self._filed_first is None or place < self._filed_first:
+                    self._filed_first = place

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from tocsin.domain.entries import Entry, Place
+from tocsin.domain.entries import Entry
 from tocsin.domain.instants import SECOND, Micros
 
 
@@ -45,12 +45,6 @@ class TimeWheel:
         if not self._seconds:
             return None
         return self._sort(self._seconds[0])[-1].run_at
-
-    def next_place(self) -> Place | None:
-        """Return the place of the earliest entry, or None when there is none."""
-        if not self._seconds:
-            return None
-        return Place(*self._sort(self._seconds[0])[-1][:3])
 
     def drain_second(self, upto: Micros, limit: int) -> list[Entry]:
         """Take out what is due within the first second that holds anything; otherwise as ``drain``."""
