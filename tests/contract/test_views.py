@@ -100,6 +100,7 @@ FAILURE: dict[str, Any] = {
     "redelivered": True,
     "error": AttemptError("status", "503 Service Unavailable", 503),
     "result": "an answer – with ünicode",
+    "redrives": 2,
 }
 
 
@@ -150,7 +151,17 @@ def test_an_event_alone_is_a_run_with_all_that_the_event_says(views: Views) -> N
         skipped_upto=None,
         skipped_count=None,
         lane=None,
+        redrives=2,
     )
+
+
+def test_a_redriven_attempt_says_so_from_its_dispatch_on(views: Views) -> None:
+    sent = head(new_id(), attempt=4)
+    views.writer.write([], [dispatch(sent)._replace(redrives=2)], [])
+    (queued,) = views.read_run(sent.execution_id)
+    views.writer.write([], [], [event(sent, 4, redrives=2)])
+    (ended,) = views.read_run(sent.execution_id)
+    assert [(run.state, run.redrives) for run in (queued, ended)] == [("QUEUED", 2), ("SUCCEEDED", 2)]
 
 
 def test_a_scheduled_retry_says_when_and_a_skipped_range_how_far(views: Views) -> None:

@@ -98,6 +98,13 @@ def test_a_migration_of_a_newer_program_is_shown_and_left_alone(connection: Conn
     assert migrate(connection) == []
 
 
+def test_a_column_that_one_added_who_died_half_way_is_left_as_it_is(connection: Connection) -> None:
+    *before, adding = load_migrations()[: NAMES.index("0008_runs_redrives") + 1]
+    migrate(connection, before)
+    connection.execute(adding.statements[0])
+    assert migrate(connection)[0] == adding.name
+
+
 def test_two_that_migrate_at_once_do_no_harm(address: StoreAddress, connection: Connection) -> None:
     failures: list[BaseException] = []
 

@@ -91,6 +91,7 @@ def get_run(
                 "job": answer["job_id"],
                 "scheduled for": answer["scheduled_for"],
                 "state": answer["state"],
+                "redrives": answer.get("redrives") or None,
             }
         )
         heads = ("ATTEMPT", "STATE", "PUBLISHED", "STARTED", "TOOK", "WORKER", "WHAT")

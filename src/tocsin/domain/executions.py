@@ -195,6 +195,7 @@ class ExecutionEvent:
         skipped_upto: of SKIPPED, the last nominal time of a range that begins at the head's, µs.
         skipped_count: of SKIPPED, how many nominal times the range holds.
         skipped_more: of SKIPPED, the range holds more than that: counting them all would have taken too long.
+        redrives: how often the execution had been redriven by then.
     """
 
     head: AttemptHead
@@ -213,6 +214,7 @@ class ExecutionEvent:
     skipped_upto: Micros | None = None
     skipped_count: int | None = None
     skipped_more: bool = False
+    redrives: int = 0
 
 
 def dispatch_key(tenant_id: str, execution_id: str, attempt: int, token: int) -> str:

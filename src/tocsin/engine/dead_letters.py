@@ -9,20 +9,22 @@ from tocsin.ports.codec import FleetCodec
 from tocsin.ports.shard_log import DEAD_LETTERS, NewRecord
 
 
-def set_aside(step: Step, codec: FleetCodec, shard: int, key: str, letter: DeadLetter) -> None:
-    """Put a dead letter into a step."""
+def set_aside(
+    step: Step, codec: FleetCodec, shard: int, key: str, letter: DeadLetter, *, unknown: str | None = None
+) -> None:
+    """Put a dead letter into a step. One alert tells of it: ``unknown``, the message of one that says so."""
     value = codec.encode_dead_letter(letter)
     step.records.append(NewRecord(DEAD_LETTERS, shard, key, value))
     step.bytes += len(value)
     step.tally.dead_letters[letter.kind] = step.tally.dead_letters.get(letter.kind, 0) + 1
     step.alerts.append(
         Alert(
-            AlertKind.DEAD_LETTER,
+            AlertKind.DEAD_LETTER if unknown is None else AlertKind.UNKNOWN,
             step.now,
             letter.tenant_id,
             letter.job_id,
             letter.execution_id,
-            message=f"{letter.kind}: {letter.reason}",
+            message=f"{letter.kind}: {letter.reason}" if unknown is None else unknown,
         )
     )
     step.turn = True

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tocsin.domain.alerts import Alert, AlertKind
-from tocsin.domain.executions import AttemptReport, ExecutionEvent, ExecutionState, ReportKind
+from tocsin.domain.executions import AttemptReport, Execution, ExecutionEvent, ExecutionState, ReportKind
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import Micros
 from tocsin.domain.shard_records import Active
@@ -46,12 +45,28 @@ class Endings:
         step.turn = True
 
     def unknown(
-        self, step: Step, report: AttemptReport, active: Active, place: LogPlace, redrives: int, reason: str
+        self, step: Step, report: AttemptReport, active: Active, place: LogPlace, execution: Execution, reason: str
     ) -> None:
         """End an execution that may have run and must not run twice."""
         self.end(step, report.head.execution_id)
-        self.event(step, report, active, ExecutionState.UNKNOWN, None, reason=reason)
-        self.bury(step, report, active, place, redrives)
+        self.event(step, report, active, ExecutionState.UNKNOWN, None, reason=reason, execution=execution)
+        said = f"nobody can tell whether it ran: {reason}"
+        self._bury(step, report, active, place, execution, unknown=said)
+
+    def dead(
+        self,
+        step: Step,
+        report: AttemptReport,
+        active: Active,
+        place: LogPlace,
+        execution: Execution,
+        attempt_state: ReportKind | None,
+        reason: str | None,
+    ) -> None:
+        """End an execution that is given up: whoever has mended what it met may redrive it."""
+        self.end(step, report.head.execution_id)
+        self.event(step, report, active, ExecutionState.DEAD, attempt_state, reason=reason, execution=execution)
+        self._bury(step, report, active, place, execution)
 
     def event(
         self,
@@ -63,8 +78,12 @@ class Endings:
         *,
         reason: str | None = None,
         retry_at: Micros | None = None,
+        execution: Execution | None = None,
     ) -> None:
-        """Publish what an execution is from now on."""
+        """Publish what an execution is from now on; ``execution``: the active one, where it is decoded already."""
+        if execution is None and report.head.attempt > 1:
+            # Only what has had attempts before can have been redriven: most that succeeds need not be decoded.
+            execution = self._codec.decode_execution(active.execution)
         event = ExecutionEvent(
             report.head,
             state,
@@ -79,22 +98,25 @@ class Endings:
             error=report.error,
             result=report.result,
             retry_at=retry_at,
+            redrives=0 if execution is None else execution.redrives,
         )
         value = self._codec.encode_event(report.head_bytes, event)
         step.records.append(NewRecord(EVENTS, self._state.shard, report.head.execution_id, value))
         step.bytes += len(value)
         step.tally.completed[state] = step.tally.completed.get(state, 0) + 1
-        if state is ExecutionState.UNKNOWN:
-            head = report.head
-            message = f"nobody can tell whether it ran: {reason}"
-            step.alerts.append(
-                Alert(AlertKind.UNKNOWN, step.now, head.tenant_id, head.job_id, head.execution_id, message=message)
-            )
 
-    def bury(self, step: Step, report: AttemptReport, active: Active, place: LogPlace, redrives: int) -> None:
+    def _bury(
+        self,
+        step: Step,
+        report: AttemptReport,
+        active: Active,
+        place: LogPlace,
+        execution: Execution,
+        unknown: str | None = None,
+    ) -> None:
         """Put an execution that is given up among the dead letters, whole."""
         head, value = report.head, active.execution[:DEAD_LETTER_BYTES_MAX]
         why = report.error.message if report.error else report.kind
         names = (head.tenant_id, head.job_id, head.execution_id)
-        letter = DeadLetter("execution", why, step.now, *place, value, *names, redrives)
-        set_aside(step, self._codec, self._state.shard, head.job_id, letter)
+        letter = DeadLetter("execution", why, step.now, *place, value, *names, execution.redrives)
+        set_aside(step, self._codec, self._state.shard, head.job_id, letter, unknown=unknown)

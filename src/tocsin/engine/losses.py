@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tocsin.domain.executions import REAPED, AttemptError, AttemptReport, ExecutionState, ReportKind, Started
+from tocsin.domain.executions import REAPED, AttemptError, AttemptReport, ReportKind, Started
 from tocsin.domain.retries import loss_delay
 from tocsin.domain.shard_records import Active, Phase
 from tocsin.domain.targets import MessageTarget, lane_of
@@ -90,7 +90,7 @@ class Losses:
         execution = self._codec.decode_execution(active.execution)
         if not execution.is_repeatable:
             error = report.error or AttemptError(reason, MAY_HAVE_RUN)
-            self._endings.unknown(step, replace(report, error=error), active, place, execution.redrives, reason)
+            self._endings.unknown(step, replace(report, error=error), active, place, execution, reason)
             return
         reaped = report.reason == REAPED
         reaps = active.reaps + reaped
@@ -98,9 +98,7 @@ class Losses:
             died = report.error.message if report.error else REAPED
             error = AttemptError(POISON, f"poison: {reaps} processes that ran it alone died, the last so: {died}")
             report = replace(report, error=error)
-            self._endings.end(step, head.execution_id)
-            self._endings.event(step, report, active, ExecutionState.DEAD, ReportKind.FAILED, reason=POISON)
-            self._endings.bury(step, report, active, place, execution.redrives)
+            self._endings.dead(step, report, active, place, execution, ReportKind.FAILED, POISON)
             return
         losses = head.losses + 1
         wake_at = step.now + loss_delay(losses)
@@ -124,4 +122,4 @@ class Losses:
             return
         report = AttemptReport(head, execution.head_bytes, ReportKind.RETURNED, "", error=OUTLIVED_ERROR)
         place = (executions(lane_of(execution.target)), self._endings.reports_place()[1], 0)
-        self._endings.unknown(step, report, active, place, execution.redrives, OUTLIVED)
+        self._endings.unknown(step, report, active, place, execution, OUTLIVED)

@@ -91,7 +91,14 @@ class Overlaps:
         return Way.BEHIND if self._actives.is_taken(execution_id) else Way.FREE
 
     def put_behind(
-        self, step: Step, execution_id: str, execution: bytes, *, attempt: int = 1, not_before: Micros = 0
+        self,
+        step: Step,
+        execution_id: str,
+        execution: bytes,
+        *,
+        attempt: int = 1,
+        not_before: Micros = 0,
+        redrives: int = 0,
     ) -> int:
         """Let an execution wait until nothing before it is left; return the size of its record.
 
@@ -100,11 +107,14 @@ class Overlaps:
             execution_id, execution: it, never dispatched, or not under this head.
             attempt: which one is made when it starts.
             not_before: it does not start before, µs.
+            redrives: how often it was redriven, as its record says too.
         """
         head, head_bytes = self._codec.split_head(execution)
         behind = Active(execution, step.now, Phase.BEHIND, not_before, attempt)
         self._dispatches.change(step, execution_id, behind)
-        event = ExecutionEvent(head, ExecutionState.QUEUED, step.now, step.now, reason=SkipReason.OVERLAP)
+        event = ExecutionEvent(
+            head, ExecutionState.QUEUED, step.now, step.now, reason=SkipReason.OVERLAP, redrives=redrives
+        )
         value = self._codec.encode_event(head_bytes, event)
         step.records.append(NewRecord(EVENTS, self._shard, execution_id, value))
         return len(execution)

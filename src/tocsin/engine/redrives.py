@@ -93,14 +93,16 @@ class Redrives:
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
         if way is Way.BEHIND:
             self._overlaps.put_behind(
-                step, asked.execution_id, execution, attempt=head.attempt, not_before=asked.not_before or 0
-            )
+                step, asked.execution_id, execution, attempt=head.attempt, not_before=asked.not_before or 0,
+                redrives=asked.redrives,
+            )  # fmt: skip
             return Answer(True, OutcomeDetail.REDRIVEN, job, snapshot, asked.execution_id)
         waiting = Active(execution, step.now, Phase.WAITING, due_at, head.attempt, 0)
         self._dispatches.change(step, asked.execution_id, waiting)
         event = ExecutionEvent(
-            head, ExecutionState.RETRY_SCHEDULED, step.now, step.now, reason=REDRIVEN, retry_at=due_at
-        )
+            head, ExecutionState.RETRY_SCHEDULED, step.now, step.now, reason=REDRIVEN, retry_at=due_at,
+            redrives=asked.redrives,
+        )  # fmt: skip
         value = self._codec.encode_event(self._codec.split_head(execution)[1], event)
         step.records.append(NewRecord(EVENTS, self._shard, asked.execution_id, value))
         return Answer(True, OutcomeDetail.REDRIVEN, job, snapshot, asked.execution_id)

@@ -258,11 +258,10 @@ class ReportDesk:
             self._endings.event(
                 step, report, active, ExecutionState.RETRY_SCHEDULED, kind,
                 reason=None if paused_until is None else RETRIES_PAUSED, retry_at=max(retry_at, paused_until or 0),
+                execution=execution,
             )  # fmt: skip
             return
-        self._endings.end(step, execution_id)
-        self._endings.event(step, report, active, ExecutionState.DEAD, kind, reason=final)
-        self._endings.bury(step, report, active, place, execution.redrives)
+        self._endings.dead(step, report, active, place, execution, kind, final)
 
     def _end_attempt(self, step: Step, execution_id: str, kind: ReportKind, error_class: str, message: str) -> None:
         """End an attempt by the owner's own word, as if its worker had reported it.
@@ -280,7 +279,7 @@ class ReportDesk:
         if execution.is_repeatable:
             self._attempt_ended(step, report, kind, active, place)
         else:
-            self._endings.unknown(step, report, active, place, execution.redrives, error_class)
+            self._endings.unknown(step, report, active, place, execution, error_class)
 
     def _lease(self, step: Step, report: AttemptReport, active: Active, holder: str | None) -> None:
         """Hold a dispatch until a deadline; without a holder it waits for its target's callback, and for no process."""

@@ -120,12 +120,10 @@ class Stops:
         may_have_run = active.phase != Phase.WAITING and attempt_state is None and report.started != Started.NO
         if may_have_run and not execution.is_repeatable:
             report = replace(report, error=report.error or AttemptError(MAX_DURATION, MAY_HAVE_RUN))
-            self._endings.unknown(step, report, active, place, execution.redrives, reason)
+            self._endings.unknown(step, report, active, place, execution, reason)
             return
         report = replace(report, error=report.error or AttemptError(MAX_DURATION, TOO_LONG))
-        self._endings.end(step, report.head.execution_id)
-        self._endings.event(step, report, active, ExecutionState.DEAD, attempt_state, reason=reason)
-        self._endings.bury(step, report, active, place, execution.redrives)
+        self._endings.dead(step, report, active, place, execution, attempt_state, reason)
 
     def _known(self, execution_id: str) -> Active:
         active = self._actives.get(execution_id)

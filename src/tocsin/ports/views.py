@@ -24,6 +24,8 @@ class DispatchSeen(NamedTuple):
     published_at: Micros
     """Timestamp of the record, µs."""
     lane: str
+    redrives: int = 0
+    """How often the execution had been redriven by then."""
 
 
 class EventSeen(NamedTuple):
@@ -69,6 +71,7 @@ class Run:
         retry_at: of RETRY_SCHEDULED, when the next attempt is due.
         skipped_upto: of SKIPPED, the last nominal time of a range that begins at ``scheduled_for``.
         skipped_count: of SKIPPED, how many nominal times the range holds.
+        redrives: how often the execution had been redriven by this attempt.
     """
 
     execution_id: str
@@ -96,6 +99,12 @@ class Run:
     skipped_upto: Micros | None
     skipped_count: int | None
     lane: str | None
+    redrives: int
+
+
+def redrives_of(attempts: Sequence[Run]) -> int:
+    """Return how often an execution was redriven, as its attempts say."""
+    return max((run.redrives for run in attempts), default=0)
 
 
 class ViewWriter(Protocol):

@@ -16,3 +16,7 @@ def test_a_dead_run_is_retried_and_another_is_a_conflict(terminal: Terminal) -> 
     ended(terminal.house, dead, state="DEAD")
     assert terminal.run("runs", "retry", head.execution_id).stdout == f"attempt 3 of {head.execution_id} is to come\n"
     assert terminal.json("runs", "retry", head.execution_id)["attempt"] == 3
+    assert "redrives" not in terminal.run("runs", "get", head.execution_id).stdout
+    ended(terminal.house, head._replace(attempt=3), redrives=1)
+    shown = terminal.run("runs", "get", head.execution_id).stdout.splitlines()
+    assert ["redrives", "1"] in [line.split() for line in shown]

@@ -31,6 +31,23 @@ def test_a_dead_run_is_attempted_again_and_goes_on_counting() -> None:
         (command,) = house.owner.redriven
         assert (command.kind, command.job_id, command.tenant_id) == ("redrive", head.job_id, "default")
         assert (command.execution_id, command.attempts_before) == (head.execution_id, 3)
+        assert command.redrives_before == 0
+
+    visit(house, scene)
+
+
+def test_each_retry_counts_on_from_what_history_says() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        head = await died(house, client)
+        ended(house, head._replace(attempt=4), state="DEAD", redrives=2)
+        ended(house, head._replace(attempt=5), state="DEAD")
+        run = (await client.get(f"/v1/runs/{head.execution_id}")).json()
+        assert (run["redrives"], [attempt["redrives"] for attempt in run["attempts"]]) == (2, [0, 2, 0])
+        await client.post(f"/v1/runs/{head.execution_id}:retry")
+        (command,) = house.owner.redriven
+        assert (command.attempts_before, command.redrives_before) == (5, 2)
 
     visit(house, scene)
 

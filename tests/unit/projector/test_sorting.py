@@ -64,6 +64,13 @@ def test_each_kind_of_record_becomes_what_it_says_with_its_place_in_order() -> N
     assert not batch.skipped
 
 
+def test_a_dispatch_says_how_often_its_execution_was_redriven() -> None:
+    redriven = CODEC.encode_execution(head(), TARGET, attempts_before=1, redrives=3)
+    unreadable = CODEC.encode_execution(head(), TARGET, redrives=3)[:-2]
+    batch = sort_records([record("executions.default", value) for value in (redriven, unreadable)], CODEC, 1)
+    assert [seen.redrives for seen in batch.dispatches] == [3, 0], "its head is enough to be filed by"
+
+
 @pytest.mark.parametrize(
     ("topic", "kind"),
     [

@@ -30,8 +30,8 @@ def _ended_unknown(world: World, reason: str) -> None:
     assert (event.state, event.attempt_state, event.reason) == ("UNKNOWN", None, reason)
     assert world.dead_letters() == ["execution"]
     alerts = [CODEC.decode_alert(record.value) for record in world.log.all(ALERTS)]
-    assert "unknown" in [alert.kind for alert in alerts]
-    assert reason in next(alert.message for alert in alerts if alert.kind == "unknown")
+    assert [alert.kind for alert in alerts] == ["unknown"]
+    assert reason in alerts[0].message
     count = len(world.executions())
     world.start()
     world.run(400, step_s=2)

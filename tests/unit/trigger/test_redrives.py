@@ -80,6 +80,7 @@ def test_a_dead_execution_is_attempted_again_under_its_id(world: World) -> None:
     world.report(again)
     world.run(1)
     assert [e.state for e in _events(world)] == ["RETRY_SCHEDULED", "DEAD", "RETRY_SCHEDULED", "SUCCEEDED"]
+    assert [e.redrives for e in _events(world)] == [0, 0, 1, 1]
 
 
 def test_the_retry_policy_begins_anew_and_letters_count_redrives(world: World) -> None:
@@ -93,6 +94,7 @@ def test_the_retry_policy_begins_anew_and_letters_count_redrives(world: World) -
     assert [e.head.attempt for e in world.executions()] == [1, 2, 3, 4, 5, 6]
     letters = [CODEC.decode_dead_letter(record.value) for record in world.log.all(DEAD_LETTERS)]
     assert [letter.redrives for letter in letters] == [0, 1, 2]
+    assert [e.redrives for e in _events(world) if e.state == "DEAD"] == [0, 1, 2]
 
 
 def test_it_waits_until_the_command_says_also_over_a_takeover(world: World) -> None:

@@ -209,6 +209,7 @@ class AvroExecutionCodec:
                 "skipped_upto": event.skipped_upto,
                 "skipped_count": event.skipped_count,
                 "skipped_more": event.skipped_more,
+                "redrives": event.redrives,
             },
         )
 

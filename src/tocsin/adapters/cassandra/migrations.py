@@ -1,7 +1,8 @@
 """The schema's migrations: numbered files of CQL, applied in order, each once, and never changed after that.
 
 ``schema_migrations`` keeps what was applied, with a checksum of its statements. Every statement can be repeated
-(``IF NOT EXISTS``), so two processes that migrate at once, or one that died half way, do no harm.
+(``IF NOT EXISTS``; a column is added unless the table has it), so two processes that migrate at once, or one that died
+half way, do no harm.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tocsin.domain.errors import Refused
 COPIES: Final = 3
 MIGRATIONS_DIR: Final = Path(__file__).parent / "migrations"
 _NAME: Final = re.compile(r"[0-9]{4}_[a-z0-9_]+")
+_ADDED: Final = re.compile(r"ALTER TABLE (\w+) ADD (\w+) \w+")
+"""A column, by table and name. Not every server takes ``IF NOT EXISTS`` here, so it is looked up first."""
 _LEDGER: Final = """
 CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, checksum text, applied_at bigint)
 WITH comment = 'migrations of this schema that were applied'
@@ -120,7 +123,7 @@ def migrate(
         if standings[migration.name] is Standing.APPLIED:
             continue
         for text in migration.statements:
-            connection.execute(text)
+            _apply(connection, text)
         now = time.time_ns() // 1_000
         connection.execute(connection.bound("insert_migration", (migration.name, migration.checksum, now, now)))
         done.append(migration.name)
@@ -166,6 +169,27 @@ def _recorded(connection: Connection) -> dict[str, str]:
         if _ledger_exists(connection):
             raise
         return {}
+
+
+def _apply(connection: Connection, text: str) -> None:
+    """Carry out a statement; a column that the table has, or that another process adds meanwhile, is left as it is."""
+    added = _ADDED.fullmatch(text)
+    if added is not None and _has_column(connection, *added.groups()):
+        return
+    try:
+        connection.execute(text)
+    except Refused:
+        if added is None or not _has_column(connection, *added.groups()):
+            raise
+
+
+def _has_column(connection: Connection, table: str, column: str) -> bool:
+    rows = connection.execute(
+        "SELECT column_name FROM system_schema.columns"
+        " WHERE keyspace_name = %s AND table_name = %s AND column_name = %s",
+        (connection.address.keyspace, table, column),
+    )
+    return bool(rows)
 
 
 def _ledger_exists(connection: Connection) -> bool:

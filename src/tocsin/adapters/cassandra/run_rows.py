@@ -50,6 +50,7 @@ def dispatch_write(seen: DispatchSeen) -> Write:
         seen.published_at,
         head.losses,
         seen.lane,
+        seen.redrives,
         head.token,
     )
     return Write("upsert_run_dispatch", values, _DISPATCH_BYTES + len(head.execution_id))
@@ -86,6 +87,7 @@ def event_write(seen: EventSeen) -> Write:
         event.retry_at,
         event.skipped_upto,
         event.skipped_count,
+        event.redrives,
         seen.written_at,
     )
     texts = len(event.result or "") + (len(error.message) if error else 0)
@@ -104,8 +106,8 @@ def run_of(row: tuple[Any, ...]) -> Run:
     execution_id, job_id, attempt, scheduled_for, *told = row
     tenant_id, token, job_version, due_at, published_at, state, attempt_state, reason, decided_at = told[:9]
     started_at, finished_at, worker_id, redelivered, error_class, error_message, error_status, result = told[9:17]
-    retry_at, skipped_upto, skipped_count = told[17:20]
-    sent_tenant_id, sent_token, sent_job_version, sent_due_at, sent_at, losses, lane = told[20:]
+    retry_at, skipped_upto, skipped_count, redrives = told[17:21]
+    sent_tenant_id, sent_token, sent_job_version, sent_due_at, sent_at, losses, lane, sent_redrives = told[21:]
     if is_queued(state, token, sent_token):
         tenant_id, token, job_version, due_at = sent_tenant_id, sent_token, sent_job_version, sent_due_at
         published_at, redelivered, state = sent_at, bool(losses), ExecutionState.QUEUED.value
@@ -137,4 +139,5 @@ def run_of(row: tuple[Any, ...]) -> Run:
         skipped_upto=skipped_upto,
         skipped_count=skipped_count,
         lane=lane,
+        redrives=max(redrives or 0, sent_redrives or 0),
     )

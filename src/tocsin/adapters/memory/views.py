@@ -157,6 +157,7 @@ def _is_overtaken(seen: EventSeen, dispatch: DispatchSeen) -> bool:
 def _run(place: tuple[str, int, str, int], seen: _Seen) -> Run:
     job_id, scheduled_for, execution_id, attempt = place
     lane = seen.dispatch.lane if seen.dispatch else None
+    redrives = max(seen.dispatch.redrives if seen.dispatch else 0, seen.event.event.redrives if seen.event else 0)
     if seen.event is None or (seen.dispatch is not None and _is_overtaken(seen.event, seen.dispatch)):
         assert seen.dispatch is not None
         head = seen.dispatch.head
@@ -186,6 +187,7 @@ def _run(place: tuple[str, int, str, int], seen: _Seen) -> Run:
             skipped_upto=None,
             skipped_count=None,
             lane=lane,
+            redrives=redrives,
         )
     event = seen.event.event
     error = event.error
@@ -215,4 +217,5 @@ def _run(place: tuple[str, int, str, int], seen: _Seen) -> Run:
         skipped_upto=event.skipped_upto,
         skipped_count=event.skipped_count,
         lane=lane,
+        redrives=redrives,
     )

@@ -300,6 +300,7 @@ class RunModel(BaseModel):
     lateness_ms: float | None = Field(description="published after it was due, in milliseconds")
     worker_id: str | None
     redelivered: bool
+    redrives: int = Field(description="how often the execution had been redriven by this attempt")
     lane: str | None
     error: ErrorModel | None
     result: str | None
@@ -318,6 +319,7 @@ class ExecutionModel(BaseModel):
     job_id: str
     scheduled_for: Time
     state: State
+    redrives: int = Field(description="how often it was redriven")
     attempts: list[RunModel]
 
 

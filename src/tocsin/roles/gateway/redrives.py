@@ -143,7 +143,9 @@ class _Redriving:
         if self._dry_run:
             return {**answer, "outcome": WOULD_BE}
         async with self._room:
-            command = redrive_command(self._parts, self._tenant_id, last, one.letter.redrives, answer["not_before"])
+            command = redrive_command(
+                self._parts, self._tenant_id, last, max(last.redrives, one.letter.redrives), answer["not_before"]
+            )
             decided = await submit(self._parts, command)
         if isinstance(decided, Undecided):
             return {**answer, "outcome": PENDING, "detail": f"ask /v1/commands/{decided.command_id}"}

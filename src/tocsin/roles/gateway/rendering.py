@@ -12,7 +12,7 @@ from tocsin.domain.errors import Fault
 from tocsin.domain.executions import ExecutionState
 from tocsin.domain.instants import Micros, format_rfc3339
 from tocsin.domain.jobs import Job
-from tocsin.ports.views import Run
+from tocsin.ports.views import Run, redrives_of
 
 
 def faults_json(faults: Sequence[Fault]) -> list[dict[str, str]]:
@@ -86,6 +86,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "lateness_ms": _lateness_ms(run),
         "worker_id": run.worker_id,
         "redelivered": run.redelivered,
+        "redrives": run.redrives,
         "lane": run.lane,
         "error": error,
         "result": run.result,
@@ -100,6 +101,7 @@ def execution_json(attempts: Sequence[Run]) -> dict[str, Any]:
         "job_id": last.job_id,
         "scheduled_for": format_rfc3339(last.scheduled_for),
         "state": last.state or str(ExecutionState.QUEUED),
+        "redrives": redrives_of(attempts),
         "attempts": [run_json(run) for run in attempts],
     }
 

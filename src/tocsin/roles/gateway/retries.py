@@ -11,7 +11,7 @@ from tocsin.domain.errors import Fault
 from tocsin.domain.executions import ExecutionState
 from tocsin.domain.fields import shown
 from tocsin.domain.ids import made_command_id
-from tocsin.ports.views import Run
+from tocsin.ports.views import Run, redrives_of
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.decided import rejected, undecided
@@ -33,12 +33,13 @@ async def retry_run(request: Request, execution_id: str) -> Json:
     query_of(request)
     await refuse_fields(request, parts.limits)
     tenant_id = tenant_of(request)
-    last = (await runs_of(parts, tenant_id, execution_id))[-1]
+    attempts = await runs_of(parts, tenant_id, execution_id)
+    last = attempts[-1]
     if last.state != ExecutionState.DEAD:
         unknown = last.state == ExecutionState.UNKNOWN
         text = "the run is UNKNOWN: it may have run, and is not to run twice" if unknown else f"the run is {last.state}"
         return problem(409, f"{text}; {REMEDY}", [Fault("execution_id", shown(execution_id), text, REMEDY)])
-    outcome = await submit(parts, redrive_command(parts, tenant_id, last))
+    outcome = await submit(parts, redrive_command(parts, tenant_id, last, redrives_of(attempts)))
     if isinstance(outcome, Undecided):
         return undecided(outcome)
     if not outcome.accepted:
@@ -47,7 +48,7 @@ async def retry_run(request: Request, execution_id: str) -> Json:
 
 
 def redrive_command(
-    parts: GatewayParts, tenant_id: str, last: Run, redrives_before: int | None = None, not_before: str | None = None
+    parts: GatewayParts, tenant_id: str, last: Run, redrives_before: int, not_before: str | None = None
 ) -> Command:
     """Return the command that has an execution attempted again after its last attempt; the rest is the command's."""
     return Command(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tocsin.domain.errors import Undecodable
-from tocsin.domain.executions import AttemptHead, ExecutionEvent
+from tocsin.domain.executions import AttemptHead, Execution, ExecutionEvent
 from tocsin.domain.fleet import DeadLetter
 from tocsin.domain.ids import parse_execution_id, version_of
 from tocsin.domain.instants import EARLIEST, LATEST
@@ -32,6 +32,8 @@ class Decoder(Protocol):
     def decode_event(self, value: bytes | None) -> ExecutionEvent: ...
 
     def decode_head(self, value: bytes | None) -> AttemptHead: ...
+
+    def decode_execution(self, value: bytes | None) -> Execution: ...
 
     def decode_dead_letter(self, value: bytes | None) -> DeadLetter: ...
 
@@ -85,7 +87,8 @@ def sort_records(records: Iterable[ProjectedRecord], codec: Decoder, epoch: int)
                 kind = "execution"
                 head = codec.decode_head(record.value)
                 _check(head)
-                batch.dispatches.append(DispatchSeen(head, record.timestamp, record.topic[len(EXECUTIONS) :]))
+                lane, redrives = record.topic[len(EXECUTIONS) :], _redrives(codec, head, record.value)
+                batch.dispatches.append(DispatchSeen(head, record.timestamp, lane, redrives))
             elif record.topic == DEAD_LETTERS:
                 kind = "dead_letter"
                 letter = codec.decode_dead_letter(record.value)
@@ -99,6 +102,16 @@ def sort_records(records: Iterable[ProjectedRecord], codec: Decoder, epoch: int)
             batch.skipped[kind] += 1
             batch.where.setdefault(kind, f"{record.topic}[{record.partition}] at {record.offset}: {error}")
     return batch
+
+
+def _redrives(codec: Decoder, head: AttemptHead, value: bytes | None) -> int:
+    """Return how often an execution was redriven; only what has had attempts before can have been."""
+    if head.attempt == 1:
+        return 0
+    try:
+        return codec.decode_execution(value).redrives
+    except Undecodable:  # by us; its head is sound, and that is what is filed
+        return 0
 
 
 def _check(head: AttemptHead) -> None:
