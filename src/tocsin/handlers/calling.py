@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -75,14 +79,15 @@ def judged(error: BaseException, context: Context) -> HandlerEnd:
     """Return the end that an exception is; how it came about is kept with the run's output."""
     match error:
         case PayloadMismatch():
-            told = AttemptError("payload", _line(str(error)))
+            told = AttemptError("payload", _line(error))
         case Fail():
             told = AttemptError("fail", _line(error.reason))
         case Retry():
-            told = AttemptError("retry", _line(error.reason), retry_after_s=error.after_s)
+            told = AttemptError("retry", _line(error.reason), retry_after_s=_seconds(error.after_s))
         case _:
             if context.keeps_output:
-                context.log.error("the handler raised", exc_info=error)
+                with suppress(Exception):  # what an exception shows of itself may fail
+                    context.log.error("the handler raised", exc_info=error)
             told = AttemptError("exception", _line(f"{type(error).__name__}: {_text(error)}{_place(error)}"))
     return HandlerEnd(ReportKind.FAILED, told)
 
@@ -90,18 +95,47 @@ def judged(error: BaseException, context: Context) -> HandlerEnd:
 def summary(value: Any) -> str | None:
     """Return what is kept of a handler's return value: a text as it is, anything else as JSON, cut to a bound."""
     if value is None or isinstance(value, str):
-        return value and value[:RESULT_CHARS_MAX]
+        return value and str(value[:RESULT_CHARS_MAX])
     try:
-        text = pydantic_core.to_json(value, fallback=repr).decode()
+        text = pydantic_core.to_json(_beginning(value), fallback=repr).decode()
     except Exception:  # noqa: BLE001 - it did succeed, whatever its value does when it is looked at
         text = f"a {type(value).__name__}"
     return text[:RESULT_CHARS_MAX]
 
 
-def _text(error: BaseException) -> str:
+def _beginning(value: Any) -> Any:
+    """Return a value without what no result has room for; an iterator, which may never end, as what it is."""
+    left = RESULT_CHARS_MAX
+
+    def cut(one: Any) -> Any:
+        nonlocal left
+        left -= 1  # whatever it is, it takes a character at the least
+        if isinstance(one, Iterator):
+            return repr(one)
+        if isinstance(one, str | bytes):
+            return one[:RESULT_CHARS_MAX]
+        if isinstance(one, dict):
+            return {key: cut(inner) for key, inner in takewhile(lambda _: left > 0, one.items())}
+        if isinstance(one, list | tuple | set | frozenset):
+            return [cut(inner) for inner in takewhile(lambda _: left > 0, one)]
+        return one
+
+    return cut(value)
+
+
+def _seconds(after_s: Any) -> float | None:
+    """Return a wish for patience as a number, as far as it is one: who raised it may have put anything there."""
     try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a broken __str__ is the handler's, and no reason to lose its end
+        seconds = float(after_s)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _text(told: object) -> str:
+    try:
+        return str(told)
+    except BaseException:  # noqa: BLE001 - a broken __str__ is the handler's, and no reason to lose its end
         return ""
 
 
@@ -111,5 +145,5 @@ def _place(error: BaseException) -> str:
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
-def _line(text: str) -> str:
-    return " ".join(str(text).split())[:RESULT_CHARS_MAX]
+def _line(told: object) -> str:
+    return " ".join(_text(told).split())[:RESULT_CHARS_MAX]

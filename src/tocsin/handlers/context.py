@@ -84,7 +84,13 @@ def _logger_to(write: Callable[[bytes], None]) -> Any:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, pad_level=False),
+            structlog.dev.ConsoleRenderer(
+                colors=False,
+                pad_event_to=0,
+                pad_level=False,
+                # Where rich is installed, others show the values of local variables, and those are secrets.
+                exception_formatter=structlog.dev.plain_traceback,
+            ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(0),
         context_class=dict,

@@ -13,11 +13,15 @@ class Retry(Exception):
         reason: one line for a person.
     """
 
-    def __init__(self, after_s: float | None = None, reason: str = "the handler asked for another attempt") -> None:
+    after_s: float | None = None
+    reason: str = "the handler asked for another attempt"
+    """Of subclasses that do not call this class's ``__init__``."""
+
+    def __init__(self, after_s: float | None = None, reason: str = reason) -> None:
         if after_s is not None and not (math.isfinite(after_s) and after_s >= 0):
             raise ValueError(f"after_s is {after_s!r}; give a number of seconds from 0 on, or None")
         super().__init__(reason)
-        self.after_s = after_s
+        self.after_s = None if after_s is None else float(after_s)
         self.reason = reason
 
 
@@ -28,6 +32,8 @@ class Fail(Exception):
         reason: one line for a person.
     """
 
-    def __init__(self, reason: str = "the handler gave up") -> None:
+    reason: str = "the handler gave up"
+
+    def __init__(self, reason: str = reason) -> None:
         super().__init__(reason)
         self.reason = reason

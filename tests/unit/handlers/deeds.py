@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,75 @@ async def async_log(context: tocsin.Context) -> str:
 @app.handler("async-exit")
 async def async_exit() -> None:
     raise SystemExit(1)
+
+
+@app.handler("fork-and-come-back")
+def fork_and_come_back(how: str) -> str:
+    """Two processes come back from one call; only the first is it."""
+    pid = os.fork()
+    if pid == 0 and how == "exit":
+        sys.exit(0)
+    if pid == 0:
+        return "the copy"
+    os.waitpid(pid, 0)
+    return "the call"
+
+
+@app.handler("close-streams")
+def close_streams() -> str:
+    sys.stdout.close()
+    sys.stderr = None  # type: ignore[assignment]
+    return "closed"
+
+
+@app.handler("careless-retry")
+def careless_retry() -> None:
+    class NotReady(tocsin.Retry):
+        def __init__(self, what: str) -> None:
+            self.what = what
+
+    raise NotReady("the cat")
+
+
+@app.handler("half-a-pair")
+def half_a_pair() -> str:
+    print("\ud800".encode(errors="surrogatepass"))
+    return "\ud800"
+
+
+@app.handler("leave-a-thread")
+def leave_a_thread() -> str:
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return "left"
+
+
+@app.handler("flood")
+def flood() -> str:
+    for _ in range(8):
+        sys.stdout.write("x" * 1_000_000)
+    return "wet"
+
+
+@app.handler("async-stop-loop")
+async def async_stop_loop() -> str:
+    asyncio.get_running_loop().stop()
+    return "stopped"
+
+
+@app.handler("async-exit-in-task")
+async def async_exit_in_task() -> None:
+    async def part() -> None:
+        raise SystemExit(1)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(part())
+
+
+@app.handler("async-deaf")
+async def async_deaf() -> str:
+    """Take no notice of the first order to stop."""
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        await asyncio.sleep(0.01)
+    return "deaf"

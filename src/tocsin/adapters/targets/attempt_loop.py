@@ -38,7 +38,8 @@ class AttemptLoop:
         self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
         """By the identity of the attempt's ref; only the loop's thread touches it."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._closing = False
+        self._thread = threading.Thread(target=self._go_on, name=name, daemon=True)
         self._thread.start()
 
     # Called by the worker's thread
@@ -59,11 +60,21 @@ class AttemptLoop:
                 self._await(self._shut_down())
             except TimeoutError:
                 log.error("attempts could not be stopped", action="worker.targets_left", thread=self._thread.name)
+            self._closing = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(JOIN_WAIT_S)
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(JOIN_WAIT_S)
+
+    def _go_on(self) -> None:
+        """Run the loop until it is closed. What runs on it may be a service's own code, which may stop a loop, or raise
+        SystemExit in a task of its own; its neighbours must not stand still for that."""
+        while not self._closing:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # noqa: BLE001 - also SystemExit: nobody else runs this loop
+                log.error("a task ended the loop", action="worker.loop_ended", error=repr(error))
 
     # On the loop
 
@@ -83,9 +94,12 @@ class AttemptLoop:
     def _finish(self, attempt: Attempt, task: asyncio.Task[AttemptEnd]) -> None:
         """Note the end of an attempt; a task that was cancelled before its first step has none of its own."""
         del self._tasks[id(attempt.ref)]
+        now = self._clock.now()
         if task.cancelled():
-            now = self._clock.now()
             self._ended.append(AttemptEnd(attempt.ref, ReportKind.CANCELLED, now, now, CANCELLED))
+        elif (error := task.exception()) is not None:
+            wrong = AttemptError("internal", f"it could not be run: {type(error).__name__}")
+            self._ended.append(AttemptEnd(attempt.ref, ReportKind.FAILED, now, now, wrong))
         else:
             self._ended.append(task.result())
 

@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 from tocsin.adapters.targets.child_process import end_with, error_told, make_ordered
@@ -29,19 +30,22 @@ def main(tell: int, parent: int) -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    app = make_ordered(orders)
+    app, own = make_ordered(orders), os.getpid()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what is printed before a kill is kept
     os.write(tell, READY)
     while True:
         try:
-            order = pickle.load(orders)
+            number, *order = pickle.load(orders)
         except EOFError:
             break
         end = _called(app, *order)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.write(tell, _told(end) + b"\n")
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # a handler may have closed or replaced them
+                stream.flush()
+        if os.getpid() != own:
+            os._exit(0)  # a copy that the handler forked and let come back: the call is not this one's to tell of
+        os.write(tell, _told(number, end) + b"\n")
     os._exit(0)  # threads of a handler must not keep it alive
 
 
@@ -56,9 +60,10 @@ def _called(app: Any, name: str, payload: str | None, head: Any, redelivered: bo
 
 
 def _print(data: bytes) -> None:
-    sys.stderr.flush()
+    with suppress(Exception):
+        sys.stderr.flush()
     os.write(2, data)
 
 
-def _told(end: Any) -> bytes:
-    return json.dumps([str(end.kind), error_told(end.error), end.result]).encode()
+def _told(number: int, end: Any) -> bytes:
+    return json.dumps([number, str(end.kind), error_told(end.error), end.result]).encode()

@@ -60,6 +60,8 @@ class _Child:
 
     def __init__(self, spec: RunnerSpec, captured: bool) -> None:
         self._buried = False
+        self.calls = 0
+        """Numbers its calls: what is told of an earlier one is no end of this."""
         self.keep: Callable[[bytes], object] = _to_stderr
         """Takes what is printed, where that is captured."""
         hear, tell = os.pipe()
@@ -246,17 +248,22 @@ class HandlerChildren:
         execution, started_at = call.attempt.execution, self._clock.now()
         target = execution.target
         assert isinstance(target, HandlerTarget)
-        line: bytes | None = None
+        end: HandlerEnd | None = None
         kept = self._open_log(execution.head)
         child.keep = kept.write if kept is not None else _to_stderr
         with suppress(BrokenPipeError):
-            child.send((target.name, target.payload, execution.head, call.attempt.redelivered, kept is not None))
-            line = child.hear(time.monotonic() + target.timeout_s)
+            child.calls += 1
+            more = (target.name, target.payload, execution.head, call.attempt.redelivered, kept is not None)
+            child.send((child.calls, *more))
+            until_s = time.monotonic() + target.timeout_s
+            while end is None and (line := child.hear(until_s)) is not None:
+                end = _read_end(line, child.calls)
+                if time.monotonic() > until_s:
+                    break
         child.pipe.drain()
         child.keep = _to_stderr
         if kept is not None:
             kept.end()
-        end = None if line is None else _read_end(line)
         with self._changed:
             # Before it is waited for: whoever cancels must not kill a process that has got its number.
             del self._under_way[call]
@@ -295,10 +302,12 @@ def _to_stderr(data: bytes) -> None:
         sys.stderr.buffer.flush()
 
 
-def _read_end(line: bytes) -> HandlerEnd | None:
-    """Return the end that a child told; None where a handler wrote something else into its pipe."""
+def _read_end(line: bytes, number: int) -> HandlerEnd | None:
+    """Return the end that a child told of a call; None where it is none, or a handler wrote it into the pipe."""
     try:
-        kind, error, result = json.loads(line)
+        told, kind, error, result = json.loads(line)
+        if told != number:
+            return None
         return HandlerEnd(ReportKind(kind), error and AttemptError(*error), result)
     except (ValueError, TypeError):
         return None
