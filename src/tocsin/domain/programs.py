@@ -19,7 +19,12 @@ ENV_BYTES_MAX: Final = 64 * 1024
 CWD_CHARS_MAX: Final = 1_024
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 OWN_PREFIX: Final = "TOCSIN_"
-IMAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+IMAGE: Final = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?/)?"  # a registry
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@[a-z0-9]{1,32}:[0-9a-f]{1,128})?"
+)
+"""A name, with a tag or a digest. Command lines take more: podman reads ``dir:/srv/x`` from the worker's own disk."""
 IMAGE_CHARS_MAX: Final = 255
 CPUS_MAX: Final = 1_024
 MEMORY_BYTES: Final = 4 * 2**20, 2**44

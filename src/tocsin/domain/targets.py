@@ -283,7 +283,8 @@ def _parse_headers(reader: FieldReader) -> dict[str, str]:
             # Of "Authorization: Bearer …" as a name, all behind the colon is hidden.
             began = re.split(r"[:\s]", name, maxsplit=1)[0] if isinstance(name, str) else name
             reader.fault("headers", began, "is not a header name", "use letters, digits and hyphens")
-        elif name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_PREFIXES):
+        elif (plain := name.lower().replace("_", "-")) in _OWN_HEADERS or plain.startswith(_OWN_PREFIXES):
+            # Gateways of the CGI kind, such as WSGI servers, take an underscore for a hyphen.
             inner.fault(name, HIDDEN, "is set by tocsin itself", "leave the header out")
         elif not isinstance(value, str) or len(value) > HEADER_CHARS_MAX:
             inner.fault(name, HIDDEN, "is not a text", f"give a text of at most {HEADER_CHARS_MAX} characters")

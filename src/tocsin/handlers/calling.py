@@ -60,8 +60,7 @@ async def call_async(handler: Handler, payload_json: str | None, context: Contex
             value = await handler.function(**handler.arguments(payload_json, context))
         return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if context.cancelled:
             return HandlerEnd(ReportKind.CANCELLED, CANCELLED)
         return HandlerEnd(ReportKind.FAILED, AttemptError("exception", "CancelledError: the handler cancelled itself"))
     except TimeoutError as error:

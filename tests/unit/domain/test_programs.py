@@ -68,6 +68,23 @@ def test_programs_come_back_as_they_were_by_every_door(given: dict[str, Any]) ->
     assert lane_of(execution.target) == "pool.batch"
 
 
+@pytest.mark.parametrize(
+    "image",
+    ["alpine", "a/b_c/d.e:7", "localhost:5000/a/b:v1.2-x", "registry.internal/reports@sha256:" + "0" * 64, "A_B:_x"],
+)
+def test_images_are_names(image: str) -> None:
+    assert target(CONTAINER, image=image).image == image
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["dir:/etc", "oci-archive:/tmp/x.tar", "docker-archive:../x", "docker://alpine", "a//b", "a/../b", "a:b:c", "a/"],
+)
+def test_an_image_is_not_read_from_the_workers_own_disk(image: str) -> None:
+    """podman takes names of transports and paths too; which files it reads there is not for tenants to say."""
+    assert fault(CONTAINER, image=image).field == "target.image"
+
+
 def test_numbers_are_limits_too() -> None:
     found = target(CONTAINER, resources={"cpus": 2, "memory": 8 * 2**20, "pids": 100})
     assert found.resources == {"cpus": "2", "memory": "8388608", "pids": "100"}

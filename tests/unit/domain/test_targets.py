@@ -171,6 +171,9 @@ def test_header_names_that_are_refused(name: str) -> None:
         "Tocsin-Token",
         "webhook-id",
         "TRACEPARENT",
+        "Tocsin_Token",
+        "WEBHOOK_SIGNATURE",
+        "Transfer_Encoding",
     ],
 )
 def test_headers_that_tocsin_sets_are_refused(name: str) -> None:

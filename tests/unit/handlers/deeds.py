@@ -154,3 +154,11 @@ async def async_deaf() -> str:
     except asyncio.CancelledError:
         await asyncio.sleep(0.01)
     return "deaf"
+
+
+@app.handler("async-cancel-itself")
+async def async_cancel_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)

@@ -187,3 +187,8 @@ def test_a_flood_of_output_delays_no_end() -> None:
     finally:
         house.runner.close()
     assert b"xxx" not in logs.kept[LogPlace(f"job_1.1.{after[4:]}", 2, 7)]
+
+
+def test_a_handler_that_cancels_itself_has_failed_and_may_be_attempted_again(house: House) -> None:
+    end = house.end_of(house.start("async-cancel-itself"))
+    assert end.kind is ReportKind.FAILED and end.error is not None and end.error.error_class == "exception"

@@ -22,7 +22,7 @@ from tests.http_receiver import HttpReceiver
 from tocsin import __version__
 from tocsin.adapters.avro.codec import AvroCodec
 from tocsin.adapters.targets.addresses import AddressRules
-from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.adapters.targets.http import DNS_THREADS, HttpTargetRunner
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.executions import AttemptHead, Execution, ReportKind
@@ -375,6 +375,31 @@ def test_a_name_is_judged_by_what_it_resolves_to(
     assert end.error.error_class == "blocked"
     assert "innocent.test" in end.error.message
     assert run(make_runner(), attempt(f"http://innocent.test:{receiver.port}/")).kind is ReportKind.SUCCEEDED
+
+
+def test_a_tenants_names_that_nobody_resolves_keep_no_other_tenant_waiting(
+    receiver: HttpReceiver, make_runner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, let_go = socket.getaddrinfo, threading.Event()
+
+    def hanging(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(host).startswith("silent"):
+            let_go.wait(60)
+            raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
+        return real("127.0.0.1", *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hanging)
+    runner = make_runner()
+    evil = HEAD._replace(tenant_id="evil")
+    try:
+        runner.start(
+            [attempt(f"http://silent{n}.test/", ref=n, head=evil, timeout_s=0.1) for n in range(2 * DNS_THREADS)]
+        )
+        wait_for_ends(runner, 2 * DNS_THREADS)  # given up, and their threads are held all the same
+        end = run(runner, attempt(f"http://good.test:{receiver.port}/", timeout_s=40))
+        assert end.kind is ReportKind.SUCCEEDED
+    finally:
+        let_go.set()
 
 
 def test_the_operator_allows_and_denies_networks(receiver: HttpReceiver, make_runner: Any) -> None:

@@ -115,6 +115,11 @@ class _AsyncHandlers(AttemptLoop):
                 context.cancel()
         super()._cancel(refs)
 
+    async def _shut_down(self) -> None:
+        for context in self._contexts.values():
+            context.cancel()
+        await super()._shut_down()
+
 
 def _opened(logs: RunLogs | None, attempt: Attempt) -> RunLog | None:
     head = attempt.execution.head

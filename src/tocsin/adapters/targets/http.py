@@ -20,6 +20,7 @@ from tocsin.adapters.targets.answers import (
     readable,
 )
 from tocsin.adapters.targets.attempt_loop import CANCELLED, AttemptLoop
+from tocsin.adapters.targets.lookups import ASKING, SharedLookups
 from tocsin.adapters.targets.requests import request_body, request_headers
 from tocsin.adapters.targets.sessions import open_session, tls_context
 from tocsin.adapters.targets.signatures import Signer
@@ -71,15 +72,18 @@ class HttpTargetRunner(AttemptLoop):
         self._signer = signer or Signer({})
         self._callbacks = callbacks or CallbackKeys()
         self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "dns"))
-        self._session: aiohttp.ClientSession = self._await(open_session(tls, rules, KEEP_ALIVE_S))
+        self._lookups = SharedLookups(aiohttp.ThreadedResolver(self._loop), DNS_THREADS)
+        self._session: aiohttp.ClientSession = self._await(open_session(tls, rules, KEEP_ALIVE_S, self._lookups))
 
     async def _release(self) -> None:
         await self._session.close()
+        await self._lookups.close()
 
     async def _run(self, attempt: Attempt) -> AttemptEnd:
         """Run one attempt; whatever happens, it has an end."""
         started_at = self._clock.now()
         target = attempt.execution.target
+        ASKING.set(attempt.execution.head.tenant_id)
         if not isinstance(target, HttpTarget):
             wrong = AttemptError("invalid_request", f"a target of the type {target.type!r} is not called over HTTP")
             return AttemptEnd(attempt.ref, ReportKind.FAILED, started_at, started_at, wrong)

@@ -14,6 +14,7 @@ import aiohttp
 
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.answers import BlockedAddressError
+from tocsin.adapters.targets.lookups import SharedLookups
 
 
 @cache
@@ -25,13 +26,16 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-async def open_session(tls: ssl.SSLContext, rules: AddressRules, keep_alive_s: float | None) -> aiohttp.ClientSession:
+async def open_session(
+    tls: ssl.SSLContext, rules: AddressRules, keep_alive_s: float | None, lookups: SharedLookups
+) -> aiohttp.ClientSession:
     """Open a session on the loop at hand.
 
     Args:
         tls: see ``tls_context``.
         rules: which addresses may be reached.
         keep_alive_s: how long an idle connection is kept; None: none is.
+        lookups: finds the addresses of names; to be closed after the session.
     """
 
     def make_socket(info: Any) -> socket.socket:
@@ -42,8 +46,10 @@ async def open_session(tls: ssl.SSLContext, rules: AddressRules, keep_alive_s: f
         return socket.socket(family, kind, protocol)
 
     reuse: dict[str, Any] = {"force_close": True} if keep_alive_s is None else {"keepalive_timeout": keep_alive_s}
-    # How many run at once is the caller's bound.
-    connector = aiohttp.TCPConnector(limit=0, ssl=tls, socket_factory=make_socket, **reuse)
+    # How many run at once is the caller's bound. The client's own cache would let one wait for another's look-up.
+    connector = aiohttp.TCPConnector(
+        limit=0, ssl=tls, socket_factory=make_socket, resolver=lookups, use_dns_cache=False, **reuse
+    )
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+import aiohttp
 import structlog
 from yarl import URL
 
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.answers import judge_answer, judge_failure
+from tocsin.adapters.targets.lookups import ASKING, SharedLookups
 from tocsin.adapters.targets.sessions import open_session, tls_context
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.ports.clock import Clock
@@ -21,7 +23,8 @@ from tocsin.ports.webhooks import Post, PostEnd
 
 log = structlog.get_logger()
 
-DNS_THREADS: Final = 4
+DNS_THREADS: Final = 64
+"""As many recipients, less one, may have names that nobody resolves, before others wait for that. Made as needed."""
 JOIN_WAIT_S: Final = 5.0
 ANSWER_BYTES: Final = 2_000
 """What is read of an answer: enough for a line in the log."""
@@ -63,7 +66,8 @@ class HttpWebhookPoster:
         self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
         self._thread.start()
         # A recipient is tried seldom enough; a kept connection would only be one that may be closing.
-        opening = asyncio.run_coroutine_threadsafe(open_session(tls, rules, None), self._loop)
+        self._lookups = SharedLookups(aiohttp.ThreadedResolver(self._loop), DNS_THREADS)
+        opening = asyncio.run_coroutine_threadsafe(open_session(tls, rules, None, self._lookups), self._loop)
         self._session = opening.result(JOIN_WAIT_S)
 
     # Called by the notifier's thread
@@ -99,6 +103,7 @@ class HttpWebhookPoster:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._session.close()
+        await self._lookups.close()
 
     async def _run(self, post: Post) -> None:
         """Run one post; whatever happens, it has an end."""
@@ -115,6 +120,7 @@ class HttpWebhookPoster:
 
     async def _call(self, post: Post) -> PostEnd:
         now = self._clock.now()
+        ASKING.set(post.address)
         headers = {**post.headers, **self._signer.headers(post.address, post.id, post.body, now)}
         headers.setdefault("Accept-Encoding", "identity")
         url = self._urls[post.address]
