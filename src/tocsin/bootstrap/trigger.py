@@ -23,6 +23,7 @@ from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, check_retention, names_of
+from tocsin.bootstrap.garbage import collect_rarely
 from tocsin.bootstrap.pools import PoolThread, pool_roll
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
@@ -84,6 +85,7 @@ def run_trigger(settings: Settings) -> int:
     process.local_now = clock.local
     process.meter.shards(settings.cluster.shards)
     process.stop_on_signals()
+    collect_rarely()
     try:
         _serve(process, clock, settings)
     except TocsinError as error:

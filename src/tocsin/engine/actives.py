@@ -72,6 +72,15 @@ class Actives:
         found = self._by_job.get(job, set())
         return [found] if isinstance(found, str) else sorted(found)
 
+    def begin(self, execution_id: str, one: Active) -> None:
+        """Add an execution that was never active, and waits for nothing: what firing does most."""
+        job_id, group = job_of(execution_id), group_of(execution_id)
+        if execution_id in self._active or group is not None or self._behind or job_id in self._by_job:
+            self.put(execution_id, one)
+            return
+        self._active[execution_id] = one
+        self._by_job[job_id] = execution_id
+
     def put(self, execution_id: str, one: Active) -> None:
         """Add an execution, or replace what is known of it."""
         self._unindex(execution_id)
@@ -235,8 +244,7 @@ def job_of(execution_id: str) -> str:
 
 def group_of(execution_id: str) -> str | None:
     """Return the concurrency group of an execution's job, with which its id begins; None where it is in none."""
-    group, tilde, _ = execution_id.partition("~")
-    return group if tilde else None
+    return execution_id.partition("~")[0] if "~" in execution_id else None
 
 
 def shared_by(execution_id: str) -> str:

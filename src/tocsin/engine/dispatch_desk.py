@@ -177,7 +177,7 @@ class DispatchDesk:
             self.change(step, execution_id, Active(value, step.now, ends_by=step.now + max_duration))
             return len(value)
         step.dispatched.append(value)
-        self._actives.put(execution_id, Active(value, step.now))
+        self._actives.begin(execution_id, Active(value, step.now))
         return len(value)
 
     def skip(

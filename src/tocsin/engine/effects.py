@@ -13,7 +13,7 @@ from tocsin.domain.errors import EngineFault, StateGap
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import Active, NamedSuccessor, ParkedCommand, Void, WorkItem
-from tocsin.engine.suspects import Suspect
+from tocsin.engine.suspects import ENTRY, Suspect
 from tocsin.ports.schedule_store import JobRow, StoreWrites
 from tocsin.ports.shard_log import NewRecord
 
@@ -47,7 +47,8 @@ class Step:
         bucket_reads: minutes whose reads are to begin.
         job_reads: jobs whose rows are to be read.
         ask_reports_end: the end of the shard's reports, as an uncommitted reader sees it, is wanted.
-        at_hand: what is being decided; where a step fails, that is under suspicion.
+        at_hand: what is being decided; where a step fails, that is under suspicion. An entry stands for the suspect
+            that it would be: making one for each fire costs as much as deciding it.
         bytes: of executions that go into records or the delta, roughly; first fires are counted elsewhere.
     """
 
@@ -82,8 +83,14 @@ class Step:
     write_mark: bool = False
     jobs_page: int | None = None
     """The page of the jobs log that is to be read: its offset."""
-    at_hand: Suspect | None = None
+    at_hand: Suspect | Entry | None = None
     bytes: int = 0
+
+    @property
+    def suspect(self) -> Suspect | None:
+        """Return what is under suspicion if the step fails now."""
+        at_hand = self.at_hand
+        return Suspect(ENTRY, at_hand) if isinstance(at_hand, Entry) else at_hand
 
     def mark(self) -> tuple[int, ...]:
         """Return how much is in the step, for ``back_to``."""
@@ -127,4 +134,4 @@ def blaming(shard: int, step: Step) -> Iterator[None]:
     except (EngineFault, StateGap, MemoryError):
         raise
     except Exception as error:
-        raise EngineFault(shard, step.at_hand, error) from error
+        raise EngineFault(shard, step.suspect, error) from error

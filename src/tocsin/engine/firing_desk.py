@@ -22,7 +22,6 @@ from tocsin.engine.parking import Parking
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.successors import Following, Successors
-from tocsin.engine.suspects import ENTRY, Suspect
 from tocsin.engine.time_wheel import TimeWheel
 from tocsin.engine.timers import Timers
 
@@ -75,7 +74,7 @@ class FiringDesk:
         for row in ahead:
             if self._set_asides.knows(row) or is_timer(row):
                 continue  # It is set aside when it is due, and until then not looked at again.
-            step.at_hand = Suspect(ENTRY, row)
+            step.at_hand = row
             fault = self._dispatches.fault_of(row)
             if fault is not None:
                 self._faults[row.key] = fault
@@ -130,7 +129,7 @@ class FiringDesk:
         if not timer and self._parking.holds(entry.job_id):
             self._held.hold(step, entry)
             return 0
-        step.at_hand = Suspect(ENTRY, entry)
+        step.at_hand = entry
         if self._set_asides.refuses(step, entry):
             return 0
         if timer:

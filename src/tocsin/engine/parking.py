@@ -61,7 +61,8 @@ class Parking:
 
         Those change nothing of a job of which something is due, and must not make it late.
         """
-        return any(not one.is_own for one in self._by_job.get(job_id, ()))
+        parked = self._by_job.get(job_id)
+        return parked is not None and any(not one.is_own for one in parked)
 
     def has_room(self, one: Waiting) -> bool:
         limits = self._limits

@@ -134,6 +134,7 @@ class KafkaShardLog:
         self._looker = Consumer({**reader, "group.id": f"{names.prefix}look", "isolation.level": "read_uncommitted"})
         self._producer: Producer | None = None
         self._caller = BoundedCaller()
+        self._topic_names: dict[str, str] = {}
         self._naming = False
         """The last turn was refused, and nobody knows for which record: the next one is asked for each of its own."""
         self._news = Polled()
@@ -225,8 +226,7 @@ class KafkaShardLog:
         try:
             producer.begin_transaction()
             for turn in turns:
-                for record in turn.records:
-                    self._produce(producer, turn.shard, record, sent, sent.watch(turn.shard, record))
+                self._produce_all(producer, turn, sent)
                 for record in turn.jobs:
                     self._produce(producer, turn.shard, record, sent, sent.watch_job(turn.shard, record))
             # Offsets after records: a successor's question for our offsets is then held until all of this is decided.
@@ -311,10 +311,27 @@ class KafkaShardLog:
         prefix = self._names.prefix
         return {topic: len(known[prefix + topic].partitions) for topic in topics if prefix + topic in known}
 
+    def _produce_all(self, producer: Producer, turn: ShardTurn, sent: Sent) -> None:
+        """Produce the records of a turn; of a burst each call counts, so what most of them are goes the short way."""
+        produce, names = producer.produce, self._topic_names
+        for record in turn.records:
+            topic, partition, key, value, timestamp = record
+            on_delivery = sent.watch(turn.shard, record) if self._naming else None
+            if timestamp is None and on_delivery is None:
+                try:
+                    produce(names.get(topic) or self._name_of(topic), value, key, partition)
+                    continue
+                except (BufferError, KafkaException):
+                    pass  # Nothing was produced; tried again, and judged, the long way.
+            self._produce(producer, turn.shard, record, sent, on_delivery)
+
+    def _name_of(self, topic: str) -> str:
+        return self._topic_names.setdefault(topic, f"{self._names.prefix}{topic}")
+
     def _produce(
         self, producer: Producer, shard: int, record: NewRecord, sent: Sent, on_delivery: Delivery | None
     ) -> None:
-        topic = f"{self._names.prefix}{record.topic}"
+        topic = self._name_of(record.topic)
         while True:
             try:
                 if record.timestamp is not None:

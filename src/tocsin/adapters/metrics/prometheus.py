@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from tocsin.adapters.metrics.batched_histogram import BatchedHistogram
 from tocsin.domain.alerts import AlertKind
 from tocsin.domain.letters import KINDS
 from tocsin.engine.notification_desk import Fate
@@ -25,8 +26,8 @@ class PrometheusMeter:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         r = self.registry
-        self._lateness = Histogram(
-            "tocsin_lateness_seconds", "Commit of an execution after its due time", buckets=LATENESS_BUCKETS, registry=r
+        self._lateness = BatchedHistogram(
+            "tocsin_lateness_seconds", "Commit of an execution after its due time", LATENESS_BUCKETS, r
         )
         self._fired = Counter("tocsin_fired", "Executions committed", registry=r)
         self._early = Counter("tocsin_early", "Executions committed before they were due; must stay 0", registry=r)
@@ -132,12 +133,11 @@ class PrometheusMeter:
 
     def fired(self, shard: int, lateness_s: list[float]) -> None:
         self._fired.inc(len(lateness_s))
-        for lateness in lateness_s:
-            self._lateness.observe(lateness)
-            if lateness < 0:
-                self._early.inc()
-            elif lateness > OVERDUE_S:
-                self._overdue.inc()
+        self._lateness.observe_all(lateness_s)
+        if min(lateness_s, default=0) < 0:
+            self._early.inc(sum(lateness < 0 for lateness in lateness_s))
+        if max(lateness_s, default=0) > OVERDUE_S:
+            self._overdue.inc(sum(lateness > OVERDUE_S for lateness in lateness_s))
 
     def turn(self, duration_s: float) -> None:
         self._turn.observe(duration_s)

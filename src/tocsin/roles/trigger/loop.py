@@ -358,7 +358,7 @@ class TriggerLoop:
             step = self._unsent.get(error.shard)
             if step is None:
                 raise OwnershipLost(str(error)) from error
-            self._failed(EngineFault(error.shard, step.at_hand, error))
+            self._failed(EngineFault(error.shard, step.suspect, error))
             raise TurnAborted(f"{error}; the other shards' turns are sent again") from error
         self._unsent = {}
         self._isolation.passed(steps)
