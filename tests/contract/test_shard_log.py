@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -100,6 +101,8 @@ def _kafka_broker(bootstrap: str, names: TopicNames, opened: list[KafkaShardLog]
 
     def drop(topic: str) -> None:
         admin.delete_topics([names.prefix + topic])[names.prefix + topic].result(20)
+        while names.prefix + topic in admin.list_topics(timeout=20).topics:
+            time.sleep(0.05)  # The broker says so before it has forgotten.
 
     return Broker(open_log, KafkaTakeover(bootstrap, names, "takeover", {}), append, drop)
 
