@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uuid_utils
@@ -28,6 +28,7 @@ from tocsin.adapters.metrics import PrometheusMeter
 from tocsin.domain import ids
 from tocsin.domain.commands import Command
 from tocsin.domain.instants import SECOND, Micros, format_rfc3339
+from tocsin.domain.pools import lane_of_pool
 from tocsin.domain.sharding import shard_of
 from tocsin.engine.dispatch_desk import Lanes
 from tocsin.engine.restore import restore
@@ -41,6 +42,8 @@ from tocsin.roles.trigger.takeover import ClusterFacts, Restorer
 CODEC = AvroCodec()
 SHARDS = 2
 LANE_PARTITIONS = 2
+POOL_PARTITIONS = 1
+"""So many partitions of a pool are used: all of its executions are neighbours."""
 PATIENCE_S = 120.0
 TARGET = {"type": "http", "url": "https://example.test/run"}
 
@@ -92,7 +95,8 @@ class Owner:
         )
         self._numbers = itertools.count()
         self._prefix = f"{world.names.prefix}{name}"
-        lanes = Lanes({"default": LANE_PARTITIONS, "message": LANE_PARTITIONS}, 2)
+        pools = dict.fromkeys(map(lane_of_pool, world.pools), POOL_PARTITIONS)
+        lanes = Lanes({"default": LANE_PARTITIONS, "message": LANE_PARTITIONS} | pools, 2)
         takeover = KafkaTakeover(bootstrap, world.names, name, {})
         restorer = Restorer(takeover, CODEC, ClusterFacts(1, SHARDS), lanes, EngineLimits(), 1, world.clock)
         self.loop = TriggerLoop(
@@ -132,10 +136,11 @@ class Owner:
 
 
 class OwnerWorld:
-    """The declared topics under one prefix, and owners of their shards."""
+    """The declared topics under one prefix, and owners of their shards; ``pools``: also the topics of these."""
 
-    def __init__(self, bootstrap: str, unique: str) -> None:
+    def __init__(self, bootstrap: str, unique: str, pools: Sequence[str] = ()) -> None:
         self.bootstrap = bootstrap
+        self.pools = pools
         self.names = TopicNames(f"{unique}.")
         self.clock = WallClock()
         self.tables = MemoryTables()
@@ -143,7 +148,7 @@ class OwnerWorld:
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._topics = TopicAdmin(bootstrap)
         counts = {"shards": SHARDS, "lane": LANE_PARTITIONS, "outcomes": 1}
-        self._declared = load_declarations(resources.topics_dir(), self.names.prefix, counts)
+        self._declared = load_declarations(resources.topics_dir(), self.names.prefix, counts, pools)
         self.apply_topics()
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
         self._reader = Consumer(
@@ -160,9 +165,12 @@ class OwnerWorld:
         self._fired: Counter[str] = Counter()
 
     def apply_topics(self) -> None:
-        """Create the topics that are missing, and begin the default lane, as ``tocsin topics apply`` does."""
+        """Create the topics that are missing, and begin the lanes, as ``tocsin topics apply`` does."""
         self._topics.apply(self._topics.plan(self._declared), None)
-        LaneGroups(self.bootstrap).begin({self.names.group("worker.default"): self.names.executions("default")})
+        lanes = ("default", *map(lane_of_pool, self.pools))
+        LaneGroups(self.bootstrap).begin(
+            {self.names.group(f"worker.{one}"): self.names.executions(one) for one in lanes}
+        )
 
     def start(self, name: str = "a", *, bootstrap: str | None = None, **settings: float) -> Owner:
         """Start an owner; it joins with its first turns."""

@@ -10,6 +10,7 @@ import asyncio
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -24,7 +25,7 @@ from tests.integration.owner_world import CODEC, LANE_PARTITIONS, SHARDS, Owner,
 from tocsin.adapters.kafka.fleet_beats import KafkaFleetBeats
 from tocsin.adapters.kafka.fleet_log import KafkaFleetLog
 from tocsin.domain.executions import AttemptHead, AttemptReport, ExecutionEvent
-from tocsin.domain.fleet import Heartbeat
+from tocsin.domain.fleet import DeadLetter, Heartbeat
 from tocsin.domain.instants import SECOND
 from tocsin.engine import fleet_watch
 from tocsin.ports.fleet_log import SeenBeat
@@ -116,15 +117,23 @@ class HeldTarget:
 class WorkWorld(OwnerWorld):
     """Topics, one owner of all shards, workers by name, and a target."""
 
-    def __init__(self, bootstrap: str, unique: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(bootstrap, unique)
+    def __init__(
+        self,
+        bootstrap: str,
+        unique: str,
+        directory: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        pools: Sequence[str] = (),
+    ) -> None:
+        super().__init__(bootstrap, unique, pools)
         monkeypatch.setattr(fleet_watch, "SILENCE", round(SILENCE_S * SECOND))
         monkeypatch.setattr(fleet_watch, "SILENCE_OF_RESTARTED", fleet_watch.SILENCE_OF_RESTARTED // SCALE)
         monkeypatch.setattr(fleet_watch, "STEADY_GAP", fleet_watch.STEADY_GAP // SCALE)
         self._directory = directory
         self.workers: dict[str, WorkerProcess] = {}
         self.target = HeldTarget()
-        self._events, self._reports = (Tail(bootstrap, t, SHARDS) for t in (self.names.events, self.names.reports))
+        topics = (self.names.events, self.names.reports, self.names.dead_letters)
+        self._events, self._reports, self._letters = (Tail(bootstrap, topic, SHARDS) for topic in topics)
         self._dispatches = Tail(bootstrap, self.names.executions("default"), LANE_PARTITIONS)
         self.owner = self._new_owner("owner")
 
@@ -164,8 +173,11 @@ class WorkWorld(OwnerWorld):
 
     def run(self, **more: Any) -> str:
         """Have one execution of the held target made now; return its job."""
+        return self.run_target({"type": "http", "url": f"{self.target.server.url}/held", "timeout_s": 60.0, **more})
+
+    def run_target(self, target: dict[str, Any]) -> str:
+        """Have one execution of any target made now; return its job."""
         job = self.new_id()
-        target = {"type": "http", "url": f"{self.target.server.url}/held", "timeout_s": 60.0, **more}
         # The broker refuses what is stamped more than an hour ahead, and the owner may be.
         self.send_create(job, 0.0, time.time_ns() // 1000, target=target)
         return job
@@ -177,6 +189,9 @@ class WorkWorld(OwnerWorld):
 
     def reports(self) -> list[AttemptReport]:
         return [CODEC.decode_report(value) for value in self._reports.values()]
+
+    def dead_letters(self) -> list[DeadLetter]:
+        return [CODEC.decode_dead_letter(value) for value in self._letters.values()]
 
     def until_beats(self, count: int, *names: str) -> None:
         """Turn the owner until it has seen so many more beats of each of these."""
@@ -205,6 +220,6 @@ class WorkWorld(OwnerWorld):
             if worker.process.poll() is None:
                 worker.kill()
         self.target.close()
-        for tail in (self._events, self._reports, self._dispatches):
+        for tail in (self._events, self._reports, self._letters, self._dispatches):
             tail.close()
         super().close()
