@@ -69,6 +69,22 @@ def test_the_newest_come_first_and_a_page_goes_on_where_the_one_before_ended(vie
     assert [one.letter_id for one in listed(views, tenant_id, top, days=3)] == wanted[:5]
 
 
+def test_a_crowded_day_is_one_list_and_filing_all_of_it_again_changes_nothing(views: Views) -> None:
+    """As when the projector reads its topic from the beginning: same ids, same timestamps, in another order."""
+    tenant_id = new_id("t")
+    places = [LetterId(NOON - n // 3, n % 2, 2 * n) for n in range(150)] + [LetterId(NOON - 2 * DAY, 1, 0)]
+    crowd = [seen(tenant_id, *place) for place in places]
+    views.writer.write([], [], [], crowd)
+    wanted = sorted(places, reverse=True)
+    for limit in (7, 100, 500):
+        found: list[FiledLetter] = []
+        while page := listed(views, tenant_id, found[-1].letter_id if found else LetterId(NOON + 1, 0, 0), limit):
+            found += page
+        assert [one.letter_id for one in found] == wanted
+        views.writer.write([], [], [], crowd[::-1])
+    assert {read(views, tenant_id, place).size for place in places[::10]} == {6}
+
+
 def test_a_letter_is_read_by_its_tenant_only(views: Views) -> None:
     mine, other = new_id("t"), new_id("t")
     one = seen(mine, NOON)

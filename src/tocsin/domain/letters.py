@@ -24,7 +24,7 @@ class LetterId(NamedTuple):
     """Where a dead letter stands, in the order in which they are listed. As text ``<at>.<shard>.<offset>``."""
 
     at: Micros
-    """When it was set aside, µs; its day is the partition in which it is filed."""
+    """When it was set aside, µs; it is filed by its day."""
     shard: int
     offset: int
     """Of its record on the topic of dead letters."""

@@ -1,7 +1,7 @@
 """Port: the views that people read: jobs, their listing, their runs, and dead letters.
 
-The projector fills ``jobs_by_tenant``, ``runs`` and ``dead_letters``; the gateway reads them. They may lag the log by a
-moment. All writes are idempotent and indifferent to order: the logical timestamp decides.
+The projector fills them but for jobs themselves; the gateway reads them. They may lag the log by a moment. All writes
+are idempotent and indifferent to order: the logical timestamp decides.
 """
 
 from __future__ import annotations

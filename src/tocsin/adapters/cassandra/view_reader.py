@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from tocsin.adapters.cassandra.asking import ask
-from tocsin.adapters.cassandra.letter_rows import letter_of
+from tocsin.adapters.cassandra.letter_pages import Partition, newest
+from tocsin.adapters.cassandra.letter_rows import letter_of, part_of
 from tocsin.adapters.cassandra.page_tokens import page_token, read_page_token
 from tocsin.adapters.cassandra.run_rows import PARTS, run_of
 from tocsin.adapters.cassandra.session import Connection
@@ -77,18 +78,18 @@ class CassandraViewReader:
         return [run_of(row) for row in reversed(rows)]
 
     async def list_letters(self, tenant_id: str, before: LetterId, oldest: Micros, limit: int) -> list[FiledLetter]:
-        found: list[FiledLetter] = []
-        for days in _growing(range(day_of(before.at), day_of(oldest) - 1, -1)):
-            wanted = limit - len(found)
-            asked = [self._ask("select_dead_letters", (tenant_id, day, *before, wanted)) for day in days]
-            for rows in await asyncio.gather(*asked):
-                found.extend(map(letter_of, rows))
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        days = (tenant_id, day_of(oldest), day_of(before.at))
+        partitions = [(day, part) for day, part in await self._ask("select_dead_letter_parts", days)]
+
+        async def read(partition: Partition, below: LetterId, rows: int) -> list[FiledLetter]:
+            values = (tenant_id, *partition, *below, rows)
+            return [letter_of(row) for row in await self._ask("select_dead_letters", values)]
+
+        return await newest(partitions, before, limit, read)
 
     async def read_letter(self, tenant_id: str, letter_id: LetterId) -> FiledLetter:
-        rows = await self._ask("select_dead_letter", (tenant_id, day_of(letter_id.at), *letter_id))
+        place = (tenant_id, day_of(letter_id.at), part_of(letter_id))
+        rows = await self._ask("select_dead_letter", (*place, *letter_id))
         if not rows:
             raise NotFound("dead letter", letter_id.text)
         return letter_of(rows[0])

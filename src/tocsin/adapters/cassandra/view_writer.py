@@ -10,7 +10,7 @@ from cassandra.concurrent import execute_concurrent
 
 from tocsin.adapters.cassandra.batches import BatchBounds, by_replica, joined, split
 from tocsin.adapters.cassandra.driver_errors import translated
-from tocsin.adapters.cassandra.letter_rows import letter_write
+from tocsin.adapters.cassandra.letter_rows import letter_writes
 from tocsin.adapters.cassandra.run_rows import dispatch_write, event_write, job_write
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen, LetterSeen
@@ -44,7 +44,7 @@ class CassandraViewWriter:
         letters: Sequence[LetterSeen] = (),
     ) -> None:
         writes = [*map(job_write, jobs), *map(dispatch_write, dispatches), *map(event_write, events)]
-        writes += map(letter_write, letters)
+        writes += letter_writes(letters)
         bound = [_Bound(self._connection.bound(write.query, write.values), write.size) for write in writes]
         batches: list[tuple[Any, None]] = []
         for group in by_replica(self._connection, bound, lambda one: one.statement.routing_key):
