@@ -11,6 +11,7 @@ import typer
 
 from tocsin.cli.door import Door, find_gateway, path_of
 from tocsin.cli.exits import EPILOG, Failure, failures_told
+from tocsin.cli.run_texts import failure_text
 from tocsin.cli.shown import (
     Output,
     OutputOption,
@@ -217,16 +218,6 @@ def catch_up_text(job: dict[str, Any]) -> str:
     if job["on_resume"] is not None:
         parts.append(f"on resume {job['on_resume']}")
     return ", ".join(parts)
-
-
-def failure_text(run: dict[str, Any]) -> str:
-    """Return why an attempt failed, and what followed, in one line."""
-    error = run.get("error") or {}
-    why = ": ".join(part for part in (error.get("class"), error.get("message")) if part) or run["attempt_state"]
-    follows = f"; tried again at {run['retry_at']}" if run.get("retry_at") else ""
-    follows = f"; given up ({run['reason'] or run['state']})" if run["state"] == "DEAD" else follows
-    at = run["finished_at"] or run["decided_at"]
-    return plain(f"{at} attempt {run['attempt']} {run['attempt_state'] or run['state']}: {why}{follows}")
 
 
 def _history(door: Door, job_id: str) -> dict[str, str]:

@@ -35,6 +35,8 @@ class LogReader:
         self._attempt = attempt
         self._after: str | None = None
         self._complete = False
+        self._token: int | None = None
+        """Of the dispatch that printed what was printed last."""
 
     def pages(self) -> list[dict[str, Any]]:
         """Return what there is beyond what was returned before, as the gateway gives it."""
@@ -55,11 +57,19 @@ class LogReader:
         """Print what is new; return whether there was anything."""
         chunks = [chunk for page in self.pages() for chunk in page["chunks"]]
         for chunk in chunks:
+            if self._token not in (None, chunk["token"]):
+                _say(f"dispatched again, as token {chunk['token']}")
+            self._token = chunk["token"]
             if chunk["lost_bytes"]:
                 _say(f"{chunk['lost_bytes']} bytes are missing here: {_WHY.get(chunk['lost_why'], 'not kept')}")
             typer.echo(_safe(chunk["text"]), nl=False)
         sys.stdout.flush()
         return bool(chunks)
+
+    def show_once(self) -> None:
+        """Print what there is so far, or say that there is nothing."""
+        if not self.show():
+            _say(f"no output is kept of attempt {self._attempt}")
 
     def follow(self) -> None:
         """Print what there is and what comes, until the run has ended; or the attempt, where one was named."""
@@ -73,6 +83,7 @@ class LogReader:
             if over and (self._complete or looks >= LAST_LOOKS):
                 if self._only is None and later:
                     self._attempt, self._after, self._complete, looks = min(later), None, False, 0
+                    self._token = None
                     _say(f"attempt {self._attempt}")
                     continue
                 if self._only is not None or run["state"] in ENDS:

@@ -8,10 +8,10 @@ import typer
 
 from tocsin.cli.door import path_of
 from tocsin.cli.exits import EPILOG, failures_told
-from tocsin.cli.jobs import Gateway, GroupGateway, JobId, Tenant, failure_text, open_door
+from tocsin.cli.jobs import Gateway, GroupGateway, JobId, Tenant, open_door
 from tocsin.cli.run_logs import LogReader
+from tocsin.cli.run_texts import attempt_fields, late_text, line_text, took_text
 from tocsin.cli.shown import Output, OutputOption, plain, print_fields, print_json, print_rows
-from tocsin.domain.instants import SECOND, parse_rfc3339
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,9 +50,9 @@ def list_runs(
                     run["scheduled_for"],
                     run["state"],
                     run["attempt"],
-                    _late(run),
-                    _took(run),
-                    what_text(run),
+                    late_text(run),
+                    took_text(run),
+                    line_text(run),
                     run["execution_id"],
                 )
                 for run in answer["runs"]
@@ -94,20 +94,9 @@ def get_run(
                 "redrives": answer.get("redrives") or None,
             }
         )
-        heads = ("ATTEMPT", "STATE", "PUBLISHED", "STARTED", "TOOK", "WORKER", "WHAT")
-        rows = (
-            (
-                run["attempt"],
-                run["attempt_state"] or run["state"],
-                run["published_at"],
-                run["started_at"],
-                _took(run),
-                run["worker_id"],
-                what_text(run),
-            )
-            for run in answer["attempts"]
-        )
-        print_rows(heads, rows)
+        for run in answer["attempts"]:
+            typer.echo()
+            print_fields(attempt_fields(run))
 
 
 def _print_logs(reader: LogReader, follow: bool, output: Output) -> None:
@@ -117,7 +106,7 @@ def _print_logs(reader: LogReader, follow: bool, output: Output) -> None:
     elif follow:
         reader.follow()
     else:
-        reader.show()
+        reader.show_once()
 
 
 @app.command("retry")
@@ -153,25 +142,3 @@ def _print_answer(answer: dict[str, Any], output: Output, sentence: str) -> None
         print_json(answer)
     else:
         typer.echo(plain(sentence.format_map(answer)))
-
-
-def what_text(run: dict[str, Any]) -> str:
-    """Return what there is to say of an attempt: its error, its result, or why it was skipped."""
-    again = "redelivered; " if run["redelivered"] else ""
-    if run["error"]:
-        return again + failure_text(run).partition(": ")[2]
-    if run["state"] == "SKIPPED":
-        times = run["result"] or f"{run['skipped_count']} times"
-        more = f", {times} up to {run['skipped_upto']}" if (run["skipped_count"] or 1) > 1 else ""
-        return f"{run['reason'] or ''}{more}"
-    return again + (run["result"] or run["reason"] or "")
-
-
-def _late(run: dict[str, Any]) -> str | None:
-    return None if run["lateness_ms"] is None else f"{run['lateness_ms']:.0f} ms"
-
-
-def _took(run: dict[str, Any]) -> str | None:
-    if not run["started_at"] or not run["finished_at"]:
-        return None
-    return f"{(parse_rfc3339(run['finished_at']) - parse_rfc3339(run['started_at'])) / SECOND:.3f} s"

@@ -44,12 +44,13 @@ def print_json(value: object) -> None:
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """Print names and values; those that are None or empty are left out."""
+    """Print names and values; those that are None or empty are left out. Values may have several lines."""
     table = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for name, value in fields.items():
         if value not in (None, ""):
-            table.add_row(f"[bold]{escape(name)}[/]", escape(plain(str(value))))
-    console().print(table)
+            lines = "\n".join(map(plain, str(value).rstrip().splitlines()))
+            table.add_row(f"[bold]{escape(name)}[/]", escape(lines))
+    _print(table)
 
 
 def print_rows(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -57,7 +58,15 @@ def print_rows(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*("" if cell is None else escape(plain(str(cell))) for cell in row))
-    console().print(table)
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    """Print a table without the blanks that fill its last column up."""
+    out = console()
+    with out.capture() as captured:
+        out.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def schedule_text(schedule: Mapping[str, Any] | None) -> str:

@@ -202,6 +202,52 @@ def test_runs_are_listed_and_read_with_what_there_is_to_say(terminal: Terminal) 
     assert "`tocsin jobs list`" in terminal.error("jobs", "get", "x", exit_code=4)
 
 
+def test_a_run_is_shown_in_full_attempt_by_attempt_with_the_end_of_its_output(terminal: Terminal) -> None:
+    job = created(terminal)
+    head = head_of(job, NOON + 60 * SECOND)
+    failed = AttemptError("exit", "exit status 3: no space left", 3)
+    ended(
+        terminal.house,
+        head,
+        state="RETRY_SCHEDULED",
+        attempt_state="FAILED",
+        error=failed,
+        retry_at=head.due_at + 9 * SECOND,
+        result="line 1\n\x1b[31mno space left\n",
+    )
+    again = head._replace(attempt=2, token=9)
+    ended(terminal.house, again, published_at=head.due_at + 9 * SECOND + 3_000, result="done")
+    shown = terminal.run("runs", "get", head.execution_id).stdout
+    assert not [line for line in shown.splitlines() if line != line.rstrip()], "nothing is filled up with blanks"
+    first, second = shown.split("\n\n")[1:]
+    assert [line.split(maxsplit=1) for line in first.splitlines()] == [
+        ["attempt", "1 (token 7)"],
+        ["state", "FAILED"],
+        ["due", "2026-10-10T12:01:00Z"],
+        ["published", "2026-10-10T12:01:00.002500Z (2 ms late)"],
+        ["started", "2026-10-10T12:01:00.010000Z"],
+        ["finished", "2026-10-10T12:01:00.800000Z (after 0.790 s)"],
+        ["worker", "w1"],
+        ["error", "exit: exit status 3: no space left"],
+        ["again", "at   2026-10-10T12:01:09Z"],
+        ["output", "line 1"],
+        ["\ufffd[31mno", "space left"],
+    ]
+    assert "(3 ms late)" in second, "a retry is due when the delay before it is over"
+    assert second.splitlines()[-1].split() == ["output", "done"]
+    listed = terminal.run("runs", "list", "nightly").stdout.splitlines()
+    assert "exit: exit status 3: no space left; tried again at 2026-10-10T12:01:09Z" in listed[2]
+
+
+def test_a_list_has_the_last_line_of_an_output_and_not_too_much_of_it(terminal: Terminal) -> None:
+    job = created(terminal)
+    ended(terminal.house, head_of(job, NOON + 60 * SECOND), result="one\ntwo\n\n")
+    ended(terminal.house, head_of(job, NOON + 120 * SECOND), result="x" * 900)
+    long, short = terminal.run("runs", "list", "nightly").stdout.splitlines()[1:]
+    assert " two " in short and "one" not in short
+    assert f" {'x' * 199}… " in long
+
+
 def test_the_gateway_is_the_command_s_else_the_group_s_else_the_environment_s(terminal: Terminal) -> None:
     nowhere = "http://127.0.0.1:9"
     terminal.run("jobs", "list")

@@ -73,6 +73,22 @@ def test_a_follower_sees_what_comes_over_all_attempts_and_ends_with_the_run(
     assert terminal.run("runs", "get", head.execution_id, "--logs", "-f", "--attempt", "1").stdout == "first fails\n"
 
 
+def test_where_a_worker_was_lost_it_says_which_dispatch_printed_what_follows(
+    terminal: Terminal, head: AttemptHead
+) -> None:
+    printed(terminal, head, 0, "begun\n")
+    again = head._replace(token=head.token + 2, losses=1)
+    dispatched(terminal.house, again)
+    printed(terminal, again, 0, "begun again\n", last=True)
+    result = terminal.run("runs", "get", head.execution_id, "--logs")
+    assert (result.stdout, result.stderr) == ("begun\nbegun again\n", "-- dispatched again, as token 9 --\n")
+
+
+def test_a_run_that_has_printed_nothing_says_so(terminal: Terminal, head: AttemptHead) -> None:
+    result = terminal.run("runs", "get", head.execution_id, "--logs")
+    assert (result.stdout, result.stderr) == ("", "-- no output is kept of attempt 1 --\n")
+
+
 def test_flags_that_say_nothing_are_refused_and_a_stranger_s_run_is_not_found(
     terminal: Terminal, head: AttemptHead
 ) -> None:

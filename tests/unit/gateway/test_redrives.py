@@ -102,6 +102,10 @@ def test_what_is_not_dead_any_more_or_not_known_or_running_is_left_out() -> None
         }
         (command,) = house.owner.redriven
         assert (command.attempts_before, command.redrives_before) == (6, 1)
+        details = {one["dead_letter_id"]: one["detail"] for one in answer["results"]}
+        assert details[older] == "a newer dead letter stands for this run"
+        assert details[mended] == "the run is SUCCEEDED"
+        assert details[unknown] == details[foreign] == "history has no such run"
 
     visit(house, scene)
 

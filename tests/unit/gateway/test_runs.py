@@ -71,6 +71,32 @@ def test_a_run_is_queued_until_its_end_is_known() -> None:
     visit(house, scene)
 
 
+def test_a_retry_is_late_from_the_end_of_its_delay_and_only_where_that_is_known() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        first = head_of(job, NOON + 60 * SECOND)
+        due = first.due_at
+        ended(house, first, state="RETRY_SCHEDULED", attempt_state="FAILED", retry_at=due + 5 * SECOND)
+        second = first._replace(attempt=2, token=8)
+        ended(house, second, state="DEAD", published_at=due + 5 * SECOND + 4_000)
+        redriven = second._replace(attempt=3, token=9, due_at=due + 90 * SECOND)
+        ended(house, redriven, published_at=redriven.due_at + 1_000)
+        execution = (await client.get(f"/v1/runs/{first.execution_id}")).json()
+        assert [run["lateness_ms"] for run in execution["attempts"]] == [2.5, 4.0, 1.0]
+        path = f"/v1/jobs/{job['job_id']}/runs"
+        listed = (await client.get(path)).json()["runs"]
+        assert [run["lateness_ms"] for run in listed] == [1.0, 4.0, 2.5]
+        cut = (await client.get(f"{path}?limit=2")).json()["runs"]
+        assert [run["lateness_ms"] for run in cut] == [1.0, None], "what was before the second is not at hand"
+        lost = head_of(job, NOON + 120 * SECOND)._replace(losses=1)
+        dispatched(house, lost, late_us=12 * SECOND)
+        assert (await client.get(f"{path}?limit=1")).json()["runs"][0]["lateness_ms"] is None
+
+    visit(house, scene)
+
+
 def test_a_failed_run_says_why() -> None:
     house = House()
 

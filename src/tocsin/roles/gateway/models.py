@@ -288,16 +288,21 @@ class RunModel(BaseModel):
     attempt_state: Literal["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED"] | None
     reason: str | None
     job_version: int | None
-    scheduled_for: Time
-    due_at: Time | None
-    published_at: Time | None
-    started_at: Time | None
-    finished_at: Time | None
-    decided_at: Time | None
+    scheduled_for: Time = Field(description="the nominal time")
+    due_at: Time | None = Field(description="when the execution was to run; of a redriven one, from when on")
+    published_at: Time | None = Field(description="when the attempt's latest dispatch was written")
+    started_at: Time | None = Field(description="by the worker's clock")
+    finished_at: Time | None = Field(description="by the worker's clock")
+    decided_at: Time | None = Field(
+        description="when its owner decided on its state, by the brokers' clock: not to be compared with the worker's"
+    )
     retry_at: Time | None = Field(description="of RETRY_SCHEDULED: when the next attempt is due")
     skipped_upto: Time | None = Field(description="of SKIPPED: the last of the nominal times from scheduled_for on")
     skipped_count: int | None = Field(description="of SKIPPED: how many they are; result says where more")
-    lateness_ms: float | None = Field(description="published after it was due, in milliseconds")
+    lateness_ms: float | None = Field(
+        description="published so long after it was due, or, of a retry, after its delay was over; null of a "
+        "redelivered attempt, and where the attempt before is not in the answer"
+    )
     worker_id: str | None
     redelivered: bool
     redrives: int = Field(description="how often the execution had been redriven by this attempt")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -20,7 +20,7 @@ from tocsin.roles.gateway.answers import Json
 from tocsin.roles.gateway.letters import letter_id_given, letters, wanted_of
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.requests import json_body, query_of, tenant_of, verb_fields
-from tocsin.roles.gateway.retries import redrive_command
+from tocsin.roles.gateway.retries import redrive_command, why_not_dead
 from tocsin.roles.gateway.runs import runs_of
 from tocsin.roles.gateway.submission import Undecided, submit
 
@@ -110,15 +110,11 @@ class _Redriving:
         seen: set[str | None] = set()
         work = []
         for one, last in zip(found, histories, strict=True):
-            outcome, due_at = None, begin + round(sent / self._rate * SECOND)
-            if last is None:
-                outcome = NOT_FOUND
-            elif last.state != ExecutionState.DEAD or one.letter.execution_id in seen:
-                outcome = NOT_DEAD
-            else:
-                sent += 1
+            due_at = begin + round(sent / self._rate * SECOND)
+            left_out = _left_out(one, last, seen)
+            sent += left_out is None
             seen.add(one.letter.execution_id)
-            work.append(self._one(one, last, due_at, outcome))
+            work.append(self._one(one, last, due_at, left_out))
         return list(await asyncio.gather(*work))
 
     async def _history(self, one: FiledLetter) -> Run | None:
@@ -129,13 +125,16 @@ class _Redriving:
         except NotFound:
             return None
 
-    async def _one(self, one: FiledLetter, last: Run | None, due_at: Micros, outcome: str | None) -> dict[str, Any]:
+    async def _one(
+        self, one: FiledLetter, last: Run | None, due_at: Micros, left_out: tuple[str, str] | None
+    ) -> dict[str, Any]:
+        outcome, detail = left_out or (None, None)
         answer: dict[str, Any] = {
             "dead_letter_id": one.letter_id.text,
             "execution_id": one.letter.execution_id,
             "outcome": outcome,
             "not_before": None,
-            "detail": None,
+            "detail": detail,
         }
         if outcome is not None or last is None:
             return answer
@@ -154,3 +153,14 @@ class _Redriving:
         why = "; ".join(map(str, decided.faults)) or None
         refused = str(decided.detail or OutcomeDetail.INVALID)
         return {**answer, "outcome": refused, "not_before": None, "detail": why}
+
+
+def _left_out(one: FiledLetter, last: Run | None, seen: Container[str | None]) -> tuple[str, str] | None:
+    """Return the outcome of a letter that is not redriven, and why it is not; None: it is."""
+    if last is None:
+        return NOT_FOUND, "history has no such run"
+    if last.state != ExecutionState.DEAD:
+        return NOT_DEAD, why_not_dead(last)
+    if one.letter.execution_id in seen:
+        return NOT_DEAD, "a newer dead letter stands for this run"
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from tocsin.domain.catch_up import CatchUp, CatchUpPolicy
@@ -60,8 +61,13 @@ def _catch_up_json(policy: CatchUpPolicy) -> dict[str, Any]:
     }
 
 
-def run_json(run: Run) -> dict[str, Any]:
-    """Return one attempt."""
+def runs_json(newest_first: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return attempts as a list has them: each execution's latest first, so that what led to one stands behind it."""
+    return [run_json(run, before) for run, before in pairwise((*newest_first, None)) if run is not None]
+
+
+def run_json(run: Run, before: Run | None) -> dict[str, Any]:
+    """Return one attempt; ``before``: the one before it, where that is known, or any other."""
     error = None
     if run.error_class is not None:
         error = {"class": run.error_class, "message": run.error_message, "status": run.error_status}
@@ -83,7 +89,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "retry_at": _time(run.retry_at),
         "skipped_upto": _time(run.skipped_upto),
         "skipped_count": run.skipped_count,
-        "lateness_ms": _lateness_ms(run),
+        "lateness_ms": _lateness_ms(run, before),
         "worker_id": run.worker_id,
         "redelivered": run.redelivered,
         "redrives": run.redrives,
@@ -102,15 +108,25 @@ def execution_json(attempts: Sequence[Run]) -> dict[str, Any]:
         "scheduled_for": format_rfc3339(last.scheduled_for),
         "state": last.state or str(ExecutionState.QUEUED),
         "redrives": redrives_of(attempts),
-        "attempts": [run_json(run) for run in attempts],
+        "attempts": runs_json(attempts[::-1])[::-1],
     }
 
 
-def _lateness_ms(run: Run) -> float | None:
-    """How long after it was due the execution was published; below 0 would be early."""
-    if run.published_at is None or run.due_at is None:
+def _lateness_ms(run: Run, before: Run | None) -> float | None:
+    """How long after an attempt was due it was published; below 0 would be early.
+
+    A retry is due when the delay after the attempt before it is over. Of what is not on record there is none: when a
+    redelivered attempt was published first, and the retry's own time where the attempt before it is not at hand.
+    """
+    if run.published_at is None or run.due_at is None or run.redelivered:
         return None
-    return (run.published_at - run.due_at) / 1000
+    due_at = run.due_at
+    if run.attempt > 1:
+        if before is None or (before.execution_id, before.attempt) != (run.execution_id, run.attempt - 1):
+            return None
+        # After a redrive there is no delay before, and what the dispatch says counts.
+        due_at = before.retry_at or due_at
+    return (run.published_at - due_at) / 1000
 
 
 def _time(instant: Micros | None) -> str | None:

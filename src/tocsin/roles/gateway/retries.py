@@ -36,8 +36,7 @@ async def retry_run(request: Request, execution_id: str) -> Json:
     attempts = await runs_of(parts, tenant_id, execution_id)
     last = attempts[-1]
     if last.state != ExecutionState.DEAD:
-        unknown = last.state == ExecutionState.UNKNOWN
-        text = "the run is UNKNOWN: it may have run, and is not to run twice" if unknown else f"the run is {last.state}"
+        text = why_not_dead(last)
         return problem(409, f"{text}; {REMEDY}", [Fault("execution_id", shown(execution_id), text, REMEDY)])
     outcome = await submit(parts, redrive_command(parts, tenant_id, last, redrives_of(attempts)))
     if isinstance(outcome, Undecided):
@@ -45,6 +44,13 @@ async def retry_run(request: Request, execution_id: str) -> Json:
     if not outcome.accepted:
         return rejected(outcome)
     return Json({"job_id": last.job_id, "execution_id": execution_id, "attempt": last.attempt + 1})
+
+
+def why_not_dead(last: Run) -> str:
+    """Return what keeps an execution from being attempted again, whose last attempt this is."""
+    if last.state == ExecutionState.UNKNOWN:
+        return "the run is UNKNOWN: it may have run, and is not to run twice"
+    return f"the run is {last.state or ExecutionState.QUEUED}"
 
 
 def redrive_command(

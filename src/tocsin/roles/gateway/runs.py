@@ -17,7 +17,7 @@ from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
 from tocsin.roles.gateway.jobs import read_job
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
-from tocsin.roles.gateway.rendering import execution_json, run_json
+from tocsin.roles.gateway.rendering import execution_json, runs_json
 from tocsin.roles.gateway.requests import execution_of, job_id_of, limit_of, query_of, tenant_of
 
 router = APIRouter()
@@ -45,7 +45,7 @@ async def list_runs(request: Request, job_id: str) -> Json:
     runs = _of_tenant(found, tenant_id, job)
     if job is None and not runs:
         raise NotFound("job", job_id)
-    return Json({"runs": [run_json(run) for run in runs]}, headers=VIEW_HEADERS)
+    return Json({"runs": runs_json(runs)}, headers=VIEW_HEADERS)
 
 
 @router.get("/v1/runs/{execution_id}", response_model=None, **doc.GET_RUN)
