@@ -69,8 +69,12 @@ bench: $(STAMP) ## Run all benchmarks in short form, and show which goals hold (
 	$(BIN)/python -m benchmarks.all $(ARGS)
 
 .PHONY: bench-page
-bench-page: $(STAMP) ## Write docs/benchmarks.md from benchmarks/results
+bench-page: $(STAMP) ## Write docs/benchmarks.md and docs/capacity.md from benchmarks/results
 	$(BIN)/python -m benchmarks.page
+
+.PHONY: bench-capacity
+bench-capacity: $(STAMP) ## Measure single costs and write docs/capacity.md (two minutes; ARGS="--servers": those too; --page: no measuring)
+	$(BIN)/python -m benchmarks.capacity $(ARGS)
 
 .PHONY: bench-history
 bench-history: $(STAMP) ## Measure events a second that a projector files (about three minutes)
