@@ -116,6 +116,11 @@ bench-fairness: $(STAMP) ## Measure how long one tenant waits behind another who
 bench-next: $(STAMP) ## Measure next occurrences a second, beside croniter and cronsim (about a minute)
 	$(BIN)/python -m benchmarks.next $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: $(STAMP) ## Measure other schedulers and tocsin beside them (installs what they need; over an hour; ARGS="--only river tocsin --n 20000")
+	PYTHON=$(PYTHON) benchmarks/peers/setup.sh
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
 .PHONY: dist
 dist: $(STAMP) ## Build the wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -56,12 +56,29 @@ def _section(name: str, result: Mapping[str, Any], plots: Sequence[str]) -> Iter
     )
     for plot in plots:
         yield f"![{plot}](../benchmarks/results/{plot})\n"
+    if result.get("tables"):
+        for title, table in result["figures"].items():
+            yield from _table(title, table)
+        return
     rows = list(_flat(result.get("figures", {})))
     yield "| figure | value |\n|---|---|"
     for key, value in rows[:ROWS_MAX]:
         yield f"| `{key}` | {value} |"
     if len(rows) > ROWS_MAX:
         yield f"\n{len(rows) - ROWS_MAX} more are in [`{name}.json`](../benchmarks/results/{name}.json)."
+    yield ""
+
+
+def _table(title: str, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield figures by row and column; columns are few enough to be read, so the longer side goes down."""
+    columns, rows = list(table), list(dict.fromkeys(key for one in table.values() for key in one))
+    if len(rows) == 1:
+        yield f"| {title} | |\n|---|---|"
+        yield from (f"| {name} | {_shown(one.get(rows[0], ''))} |" for name, one in table.items())
+    else:
+        yield f"| {title} | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|"
+        for key in rows:
+            yield f"| `{key}` | {' | '.join(_shown(table[name].get(key, '')) for name in columns)} |"
     yield ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -13,13 +14,18 @@ LEFT: Final = 56
 RIGHT: Final = 16
 TOP: Final = 40
 BOTTOM: Final = 44
-COLOURS: Final = ("#1f6feb", "#d1570b", "#1a7f37", "#8250df")
+COLOURS: Final = ("#1f6feb", "#d1570b", "#1a7f37", "#8250df", "#bf3989", "#0a7ea4", "#7d4e00", "#57606a")
 POINTS_MAX: Final = 200
 TICKS: Final = 5
 
 
-def write_cumulative(path: Path, title: str, x_label: str, curves: Mapping[str, Sequence[float]]) -> None:
-    """Draw for each name the share of its values at or below x."""
+def write_cumulative(
+    path: Path, title: str, x_label: str, curves: Mapping[str, Sequence[float]], *, log_from: float | None = None
+) -> None:
+    """Draw for each name the share of its values at or below x; ``log_from``: x is logarithmic, and begins there."""
+    if log_from is not None:
+        begin = log_from
+        curves = {name: [math.log10(max(value, begin) / begin) for value in values] for name, values in curves.items()}
     x_max = max((max(values) for values in curves.values() if values), default=1.0) or 1.0
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
@@ -30,9 +36,10 @@ def write_cumulative(path: Path, title: str, x_label: str, curves: Mapping[str, 
     for step in range(TICKS + 1):
         share = step / TICKS
         x, y = _x(share * x_max, x_max), _y(share)
+        tick = share * x_max if log_from is None else log_from * 10 ** (share * x_max)
         parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
-        parts.append(f'<text x="{x:.1f}" y="{_y(0) + 16:.1f}" text-anchor="middle">{share * x_max:,.0f}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{_y(0) + 16:.1f}" text-anchor="middle">{tick:,.0f}</text>')
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{escape(x_label)}</text>')
     for number, (name, values) in enumerate(curves.items()):
         colour = COLOURS[number % len(COLOURS)]

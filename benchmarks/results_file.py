@@ -30,8 +30,10 @@ class Goal:
     holds: bool
 
 
-def write_result(path: Path, command: Sequence[str], figures: Mapping[str, Any], goals: Sequence[Goal]) -> None:
-    """Write one benchmark's result file."""
+def write_result(
+    path: Path, command: Sequence[str], figures: Mapping[str, Any], goals: Sequence[Goal], *, tables: bool = False
+) -> None:
+    """Write one benchmark's result file; ``tables``: each of its figures is a table, by row and column."""
     path.parent.mkdir(parents=True, exist_ok=True)
     result = {
         "command": shlex.join(command),
@@ -40,6 +42,8 @@ def write_result(path: Path, command: Sequence[str], figures: Mapping[str, Any],
         "figures": dict(figures),
         "goals": [asdict(goal) for goal in goals],
     }
+    if tables:
+        result["tables"] = True
     path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -50,7 +54,7 @@ def commit() -> str:
         return "unknown"
     return (
         f"{head}+changes"
-        if _git("status", "--porcelain", "--", "src", "schemas", "topics", "benchmarks/*.py")
+        if _git("status", "--porcelain", "--", "src", "schemas", "topics", "benchmarks/*.py", "benchmarks/peers")
         else head
     )
 

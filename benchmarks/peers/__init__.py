@@ -1,0 +1,1 @@
+"""Other schedulers beside tocsin: the same jobs, due at one instant, on this machine, in one run."""

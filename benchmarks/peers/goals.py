@@ -1,0 +1,45 @@
+"""What tocsin promises beside its peers. No measuring in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from benchmarks.results_file import Goal
+
+OURS: Final = "tocsin"
+FIRED_TIMES: Final = 5
+AT_LEAST_BEFORE: Final = "db-scheduler"
+LARGE_N: Final = 100_000
+"""From so many due at once tocsin is to be ahead of all."""
+KILL_S: Final = 30.0
+
+
+def goals_of(figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Goal]:
+    """Judge the rounds that were made: by kind, number and contestant."""
+    return [goal for kind, found in figures.items() for goal in _goals_of_round(kind, found)]
+
+
+def _goals_of_round(kind: str, found: Mapping[str, Mapping[str, Any]]) -> Iterator[Goal]:
+    ours = found.get(OURS, {})
+    others = {name: one for name, one in found.items() if name != OURS}
+    what, _, number = kind.partition(", n=")
+    if what == "burst" and "fired_per_s" in ours:
+        starts = max((one["starts_per_s"] for one in others.values() if "starts_per_s" in one), default=0)
+        if starts:
+            times = round(ours["fired_per_s"] / starts, 2)
+            yield Goal(f"fired a second, to the best peer's starts, n={number}", f">= {FIRED_TIMES}",
+                       times, times >= FIRED_TIMES)  # fmt: skip
+        rivals = others if int(number) >= LARGE_N else {AT_LEAST_BEFORE: others.get(AT_LEAST_BEFORE, {})}
+        ended = max((one["completed_per_s"] for one in rivals.values() if "completed_per_s" in one), default=0)
+        if ended:
+            whose = "every peer" if int(number) >= LARGE_N else AT_LEAST_BEFORE
+            yield Goal(f"completed a second, {whose}: {ended:,}, n={number}", f"> {ended:,}",
+                       ours["completed_per_s"], ours["completed_per_s"] > ended)  # fmt: skip
+        for name in ("early", "repeats", "not_completed"):
+            yield Goal(f"{name}, n={number}", "0", ours[name], ours[name] == 0)
+    if what == "kill" and "lost" in ours:
+        last_s = ours["last_start_s_after_kill"]
+        yield Goal("last start after a kill, s", f"<= {KILL_S:.0f}", last_s, last_s <= KILL_S)
+        for name in ("hanging", "lost", "repeated_unmarked"):
+            yield Goal(f"{name} after a kill", "0", ours[name], ours[name] == 0)
