@@ -1,0 +1,1 @@
+"""Of the benchmarks: what needs no measuring."""

@@ -1,0 +1,101 @@
+"""What follows from the evidence that peers' handlers leave, and which promises it keeps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.page import page
+from benchmarks.peers.evidence import (
+    RECORD,
+    Start,
+    burst_figures,
+    cpu_figures,
+    kill_figures,
+    lateness_ms,
+    read_starts,
+    started,
+)
+from benchmarks.peers.goals import goals_of
+from benchmarks.peers.stage import HERE
+
+DUE_MS = 1_800_000_000_000
+
+
+def at(number: int, late_ms: float, told: bool = False) -> Start:
+    return Start(number, int((DUE_MS + late_ms) * 1e6), told)
+
+
+def test_what_a_handler_writes_is_read_again_and_a_torn_write_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "starts"
+    assert (started(path), read_starts(path)) == (0, [])
+    program = "from noted import note; note(7); note(-1, True)"
+    environ = {**os.environ, "PYTHONPATH": str(HERE / "python"), "PEER_STARTS": str(path)}
+    subprocess.run([sys.executable, "-c", program], env=environ, check=True)
+    with path.open("ab") as file:
+        file.write(RECORD.pack(8, 0, 0)[:-1])
+    assert started(path) == 2
+    assert [(start.number, start.told) for start in read_starts(path)] == [(7, False), (-1, True)]
+
+
+def test_lateness_is_of_first_starts_and_below_zero_where_one_was_early() -> None:
+    starts = [at(0, 30), at(1, -5), at(0, 10), at(2, 20)]
+    assert [round(ms) for ms in lateness_ms(starts, DUE_MS)] == [-5, 10, 20]
+    figures = burst_figures(starts, 4, DUE_MS, 3, DUE_MS / 1000 + 0.5)
+    assert (figures["started"], figures["repeats"], figures["early"], figures["not_completed"]) == (3, 1, 1, 1)
+    assert (figures["start_ms_last"], figures["starts_per_s"], figures["completed_per_s"]) == (20.0, 150, 6)
+
+
+def test_nothing_started_is_no_rate() -> None:
+    assert burst_figures([], 4, DUE_MS, 0, DUE_MS / 1000 + 60) == {"started": 0, "completed": 0}
+
+
+def test_after_a_kill_hanging_lost_and_repeated_are_told_apart() -> None:
+    starts = [at(0, 1), at(1, 2), at(2, 3), at(1, 9, told=True), at(0, 9)]
+    kept = kill_figures(starts, 6, {0, 1}, {2, 3}, {"s": 1.23})
+    assert kept == {
+        "completed": 2, "hanging": 2, "hanging_never_started": 1, "lost": 2, "repeated": 2, "repeated_unmarked": 1,
+        "s": 1.2,
+    }  # fmt: skip
+    # Where no end is kept, what was started and is no longer in the store has ended.
+    unkept = kill_figures(starts, 6, None, {2, 3}, {})
+    assert (unkept["completed"], unkept["hanging"], unkept["lost"]) == (2, 2, 2)
+
+
+def test_processor_time_is_per_completed_execution() -> None:
+    assert cpu_figures({"worker": 1.0}, {"worker": 3.0}, 1_000) == {"cpu_us_worker": 2_000.0}
+    assert cpu_figures({"worker": 1.0}, {"worker": 3.0}, 0) == {}
+
+
+def test_the_best_peer_is_the_measure_and_a_failed_one_is_none() -> None:
+    ours: dict[str, Any] = {
+        "fired_per_s": 500, "completed_per_s": 90, "early": 0, "repeats": 1, "not_completed": 0,
+    }  # fmt: skip
+    figures = {
+        "set_up": {"tocsin": {"as": "…"}},
+        "burst, n=20000": {
+            "tocsin": ours,
+            "river": {"starts_per_s": 101, "completed_per_s": 100},
+            "db-scheduler": {"starts_per_s": 50, "completed_per_s": 80},
+            "quartz": {"failed": "no Java"},
+        },
+        "burst, n=100000": {"tocsin": ours, "river": {"starts_per_s": 90, "completed_per_s": 100}},
+        "kill, n=20000": {"tocsin": {"last_start_s_after_kill": 31.0, "hanging": 0, "lost": 0, "repeated_unmarked": 0}},
+    }
+    held = {goal.name: goal.holds for goal in goals_of(figures)}
+    assert held["fired a second, to the best peer's starts, n=20000"] is False
+    assert held["fired a second, to the best peer's starts, n=100000"] is True
+    assert held["completed a second, db-scheduler: 80, n=20000"] is True
+    assert held["completed a second, every peer: 100, n=100000"] is False
+    assert held["repeats, n=20000"] is False
+    assert (held["last start after a kill, s"], held["lost after a kill"]) == (False, True)
+
+
+def test_a_round_is_one_table_on_the_page() -> None:
+    figures = {"set_up": {"a": {"as": "A|1"}}, "burst": {"a": {"p99": 1.5}, "b": {"p99": 20_000, "early": 0}}}
+    text = page({"peers": {"figures": figures, "goals": [], "tables": True}}, [])
+    assert "| set_up | |\n|---|---|\n| a | A\\|1 |" in text
+    assert "| burst | a | b |\n|---|---|---|\n| `p99` | 1.5 | 20,000 |\n| `early` |  | 0 |" in text
