@@ -15,6 +15,8 @@ RIGHT: Final = 16
 TOP: Final = 40
 BOTTOM: Final = 44
 COLOURS: Final = ("#1f6feb", "#d1570b", "#1a7f37", "#8250df", "#bf3989", "#0a7ea4", "#7d4e00", "#57606a")
+BAR_LEFT_MIN: Final = 120
+LETTER: Final = 6
 POINTS_MAX: Final = 200
 TICKS: Final = 5
 
@@ -55,6 +57,7 @@ def write_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
     """Draw a bar for each name, with its value at the end."""
     longest = max(bars.values(), default=1.0) or 1.0
     height = TOP + 30 * len(bars) + 10
+    left = max(BAR_LEFT_MIN, 16 + LETTER * max(map(len, bars), default=0))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif"'
         ' font-size="11" fill="#333">',
@@ -62,11 +65,11 @@ def write_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
         f'<text x="16" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
     ]
     for number, (name, value) in enumerate(bars.items()):
-        y, width = TOP + 30 * number, value / longest * (WIDTH - 240)
+        y, width = TOP + 30 * number, value / longest * (WIDTH - left - 120)
         colour = COLOURS[number // 2 % len(COLOURS)]
         parts.append(f'<text x="16" y="{y + 14}">{escape(name)}</text>')
-        parts.append(f'<rect x="120" y="{y}" width="{width:.1f}" height="20" fill="{colour}"/>')
-        parts.append(f'<text x="{126 + width:.1f}" y="{y + 14}">{value:,.0f}</text>')
+        parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="20" fill="{colour}"/>')
+        parts.append(f'<text x="{left + 6 + width:.1f}" y="{y + 14}">{value:,.0f}</text>')
     parts.append("</svg>")
     path.write_text("\n".join(parts) + "\n", "utf-8")
 

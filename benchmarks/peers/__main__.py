@@ -60,10 +60,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--n", type=int, nargs="*", default=[20_000, 100_000], help="jobs due at once; none: no burst")
     parser.add_argument("--kill", type=int, default=20_000, help="jobs of the rounds with a kill; 0: leave them out")
-    parser.add_argument("--warm", type=int, default=1_000, help="jobs that each runs before, and that count nowhere")
+    parser.add_argument(
+        "--warm", type=int, default=1_000, help="jobs that each runs before and that count nowhere, one at least"
+    )
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="these contestants")
     parser.add_argument("--out", type=Path, default=RESULTS / "peers.json", help="the result; plots go beside it")
     given = parser.parse_args()
+    if given.warm < 1:
+        parser.error("--warm must be 1 at least: these jobs also tell how long the others take to insert")
     tempfile.tempdir = os.environ.get("TMPDIR", ON_DISK)
     figures, curves = measure([one for one in CONTESTANTS if one.name in given.only], given)
     goals = goals_of(figures)
@@ -76,12 +80,12 @@ def main() -> None:
 def _draw(out: Path, figures: Mapping[str, Any], curves: Mapping[str, list[float]], numbers: list[int]) -> None:
     if not curves:
         return
-    bars = {
-        f"{name}, {n:,}": found["completed_per_s"]
-        for n in numbers
-        for name, found in figures[f"burst, n={n}"].items()
-        if "completed_per_s" in found
-    }
+    bars = {}
+    for name in figures["set_up"]:
+        for n in numbers:
+            found = figures[f"burst, n={n}"][name]
+            if "completed_per_s" in found:
+                bars[f"{name}, {n:,}"] = found["completed_per_s"]
     write_bars(out.with_suffix(".svg"), "executions completed a second", bars)
     title = f"Share of {numbers[-1]:,} jobs started, by time after they were due"
     write_cumulative(out.with_name(f"{out.stem}-lateness.svg"), title, "ms", curves, log_from=1.0)

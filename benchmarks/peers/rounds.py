@@ -37,9 +37,16 @@ console = Console()
 class Contestant(Protocol):
     """Whatever is measured."""
 
-    name: str
-    set_up: str
-    worker_first: bool
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def set_up(self) -> str:
+        """How it is configured."""
+
+    @property
+    def worker_first(self) -> bool:
+        """Tell whether its worker runs before jobs are inserted."""
 
     def stage(self, directory: Path) -> AbstractContextManager[Stage]:
         """Start it with empty servers in a directory."""

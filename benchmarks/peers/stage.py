@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -73,7 +74,6 @@ class Peer:
     open_query: str = ""
     ended_query: str = ""
     worker_first: bool = False
-    environ: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, directory: Path) -> Iterator[Stage]:
@@ -81,36 +81,42 @@ class Peer:
         if not Path(self.words[0]).exists() and shutil.which(self.words[0]) is None:
             raise PeerFailed(f"{self.words[0]} is not there; see benchmarks/peers/setup.sh")
         if self.open_query:
-            with postgres(directory) as server:
-                stage: PeerStage = PostgresStage(self, directory, server)
-                with stage.working():
-                    yield stage
+            with postgres(directory) as rows, PostgresStage(self, directory, rows).working() as stage:
+                yield stage
         else:
-            with redis(directory) as server_:
-                stage = CeleryStage(self, directory, server_)
-                with stage.working():
-                    yield stage
+            with redis(directory) as messages, CeleryStage(self, directory, messages).working() as stage:
+                yield stage
 
 
-class PeerStage:
+class PeerStage(ABC):
     """A peer's programs; what its store says is for those below."""
 
-    store = ""
+    store: str
 
     def __init__(self, peer: Peer, directory: Path, server: Postgres | Redis) -> None:
         self.starts = directory / "starts"
         self._peer = peer
         self._directory = directory
-        self._server = server
+        self._pid, self._port = server.pid, server.port
         self._worker: Program | None = None
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> Iterator[Stage]:
+        """Make its tables; end its worker when the block does."""
         self._program("setup", {}).wait_done(SETUP_S)
         try:
-            yield
+            yield self
         finally:
             self.kill_worker()
+
+    @abstractmethod
+    def open_count(self, n: int) -> int: ...
+
+    @abstractmethod
+    def open_numbers(self, n: int) -> set[int]: ...
+
+    @abstractmethod
+    def ended_numbers(self, n: int) -> set[int] | None: ...
 
     def insert(self, n: int, warm: int, due_ms: int, wait_s: float) -> None:
         told = {"PEER_N": str(n), "PEER_WARM": str(warm), "PEER_DUE_MS": str(due_ms)}
@@ -127,13 +133,13 @@ class PeerStage:
 
     def processes(self) -> dict[str, int]:
         assert self._worker is not None
-        return {"worker": self._worker.pid, self.store: self._server.pid}
+        return {"worker": self._worker.pid, self.store: self._pid}
 
     def further(self, n: int, due_ms: int) -> dict[str, Any]:
         return {}
 
     def _program(self, what: str, told: Mapping[str, str]) -> Program:
-        environ = {**self._peer.environ, f"PEER_{self.store.upper()}_PORT": str(self._server.port), **told}
+        environ = {f"PEER_{self.store.upper()}_PORT": str(self._port), **told}
         return Program([*self._peer.words, what], self._directory / f"{what}.log", environ, self._directory)
 
 
@@ -141,7 +147,10 @@ class PostgresStage(PeerStage):
     """A peer whose jobs are rows."""
 
     store = "postgres"
-    _server: Postgres
+
+    def __init__(self, peer: Peer, directory: Path, server: Postgres) -> None:
+        super().__init__(peer, directory, server)
+        self._server = server
 
     def open_count(self, n: int) -> int:
         return self._server.number(f"SELECT count(*) FROM ({self._peer.open_query}) AS found")
@@ -160,9 +169,11 @@ class CeleryStage(PeerStage):
     """Celery: messages in one database of Redis, results in another."""
 
     store = "redis"
-    _server: Redis
 
-    _warm = 0
+    def __init__(self, peer: Peer, directory: Path, server: Redis) -> None:
+        super().__init__(peer, directory, server)
+        self._server = server
+        self._warm = 0
 
     def insert(self, n: int, warm: int, due_ms: int, wait_s: float) -> None:
         self._warm += warm

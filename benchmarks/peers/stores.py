@@ -45,7 +45,7 @@ class Postgres:
         assert self._psql.stdin is not None and self._psql.stdout is not None
         self._psql.stdin.write(f"{query};\n\\echo {SAID}\n")
         self._psql.stdin.flush()
-        found = []
+        found: list[str] = []
         for line in self._psql.stdout:
             if line.strip() == SAID:
                 return found

@@ -65,7 +65,7 @@ class Follower:
             now_ns = time.time_ns()
             for message in found:
                 if message is not None and message.error() is None:
-                    self.seen[message.topic()].append((message.key() or b"", message.value() or b"", now_ns))
+                    self.seen[str(message.topic())].append((message.key() or b"", message.value() or b"", now_ns))
         self._consumer.close()
 
     def close(self) -> None:
