@@ -292,6 +292,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         delta_bytes_max=trigger.delta_bytes_max,
         outlived_after_s=(trigger.executions_kept_days - 1) * 86_400,
         alerts_max=trigger.alerts_per_turn_max,
+        alert_gap_s=trigger.job_alerts_every_s,
         max_reaps=trigger.max_reaps,
         overlap_queue_max=trigger.overlap_queue_max,
         zone_change_after_s=trigger.zone_change_after_s,

@@ -17,7 +17,7 @@ from tocsin.domain.instants import format_rfc3339
 
 EPILOG: Final = "Exit codes: 0 done; 1 refused; 2 wrong usage; 3 Kafka is away, or has no topic of alerts."
 NEWEST_MAX: Final = 10_000
-_HEADS: Final = ("AT", "KIND", "COUNT", "SHARD", "TENANT", "JOB", "EXECUTION", "MESSAGE")
+_HEADS: Final = ("AT", "KIND", "COUNT", "SHARD", "TENANT", "JOB", "EXECUTION", "ALERT ON", "MESSAGE")
 
 
 def alerts(
@@ -29,7 +29,8 @@ def alerts(
     ),
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show what somebody should look at: dead letters, suspended jobs, unknown ends, occurrences skipped or missing.
+    """Show what somebody should look at: dead letters, suspended jobs, unknown ends, occurrences skipped or missing,
+    and what jobs ask for by ``alert_on``.
 
     As JSON one document; while following, one line for each alert. Asks Kafka: that of
     TOCSIN_KAFKA__BOOTSTRAP_SERVERS, else the running development system's.
@@ -64,5 +65,6 @@ def _fields(alert: Alert) -> dict[str, Any]:
         "tenant_id": alert.tenant_id,
         "job_id": alert.job_id,
         "execution_id": alert.execution_id,
+        "alert_on": alert.alert_on,
         "message": alert.message,
     }

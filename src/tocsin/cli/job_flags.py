@@ -140,6 +140,12 @@ Delivery = Annotated[
     str | None,
     typer.Option("--delivery", rich_help_panel=_HOW, help="at_least_once (default), or at_most_once: ends UNKNOWN."),
 ]
+AlertOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--alert-on", metavar="WHAT", rich_help_panel=_HOW, help="failure, skip, missed or late; repeatable. Or none."
+    ),
+]
 _GOES_WITH: Final = {"grace_s": "skip", "max_catch_up": "fire_all"}
 """Fields that mean something under one policy of catching up; an edit that leaves it leaves them out."""
 
@@ -240,6 +246,7 @@ class JobFlags:
     max_catch_up: MaxCatchUp = None
     on_resume: OnResume = None
     delivery: Delivery = None
+    alert_on: AlertOn = None
 
     @property
     def any_given(self) -> bool:
@@ -266,6 +273,7 @@ class JobFlags:
             "max_catch_up": self.max_catch_up,
             "on_resume": self.on_resume,
             "delivery": self.delivery,
+            "alert_on": ([] if self.alert_on == ["none"] else self.alert_on) if self.alert_on else None,
         }
         if self.catch_up is not None:
             definition = {k: v for k, v in definition.items() if _GOES_WITH.get(k, self.catch_up) == self.catch_up}

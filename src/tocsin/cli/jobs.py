@@ -199,6 +199,7 @@ def job_fields(job: dict[str, Any]) -> dict[str, Any]:
         "retries": retry_text(job["retry"]),
         "concurrency": job["concurrency"],
         "catch-up": catch_up_text(job),
+        "alerts on": ", ".join(job.get("alert_on") or ()),
         "labels": ", ".join(f"{name}={value}" for name, value in (job.get("labels") or {}).items()),
         "key": job["idempotency_key"],
         "version": job["version"],

@@ -70,6 +70,9 @@ class TriggerSettings(BaseModel):
     max_reaps: int = Field(
         3, ge=1, description="deaths of processes that ran an execution alone, before it becomes a dead letter"
     )
+    job_alerts_every_s: float = Field(
+        60.0, ge=1, le=86_400, description="how far apart alerts are by which one job asks to be told of the same"
+    )
     alerts_per_turn_max: int = Field(
         20, ge=0, description="alerts of one shard told one by one in one turn; the rest is summed up by kind"
     )

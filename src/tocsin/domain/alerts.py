@@ -23,7 +23,9 @@ class AlertKind(StrEnum):
     RETRIES_PAUSED = "retries_paused"
     """Nearly all attempts of a tenant fail in a shard: its retries wait there."""
     SKIPPED = "skipped"
-    """Occurrences were due while nothing could fire, and are not run."""
+    """Occurrences are not run."""
+    LATE = "late"
+    """An execution was fired late, of which its job wants people to be told."""
     MOVED = "moved"
     """The zone data have changed, and with them the time of a job's next occurrence."""
     MISSING = "missing"
@@ -45,6 +47,7 @@ class Alert:
         shard: where it happened.
         message: one line for a person, at most ``MESSAGE_CHARS_MAX`` characters.
         count: how many such things it stands for.
+        alert_on: the word of its job's ``alert_on`` that asked for it; None where nobody had to.
     """
 
     kind: str
@@ -55,3 +58,4 @@ class Alert:
     shard: int | None = None
     message: str = ""
     count: int = 1
+    alert_on: str | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tocsin.domain.alert_on import AlertOn, parse_alert_on
 from tocsin.domain.catch_up import CatchUpPolicy, catch_up_mapping, parse_catch_up
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.exclusions import calendar_mapping
@@ -40,7 +41,7 @@ METADATA_BYTES_MAX: Final = 16 * 1024
 KNOWN: Final = (
     "name", "schedule", "run_at", "delay_s", "spread_s", "target", "labels", "metadata",
     "retry", "concurrency", "catch_up", "misfire_after_s", "grace_s", "max_catch_up", "on_resume",
-    "idempotency_key", "finished_ttl_s", "delivery", "concurrency_group", "max_duration_s",
+    "idempotency_key", "finished_ttl_s", "delivery", "concurrency_group", "max_duration_s", "alert_on",
 )  # fmt: skip
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 FINISHED_TTL_S_DEFAULT: Final = 604_800.0
@@ -48,7 +49,6 @@ FINISHED_TTL_S_MAX: Final = 315_576_000
 """Ten years."""
 LATER: Final = {
     "priority": "lanes of different priority",
-    "alert_on": "alerts",
     "tasks": "workflows",
 }
 """Fields of the contract that are refused by name until they work: never accepted and ignored."""
@@ -76,6 +76,8 @@ class JobDefinition:
     """Jobs of its tenant with the same group never run at once; given at the create, and fixed."""
     max_duration_s: float | None = None
     """How long a run may take over all its attempts, from its first dispatch on."""
+    alert_on: tuple[AlertOn, ...] = ()
+    """Of what people are alerted beyond what always is."""
 
 
 def parse(mapping: object) -> JobDefinition:
@@ -108,12 +110,13 @@ def parse(mapping: object) -> JobDefinition:
         remedy = "give either: a job of a group has its id by the group, not by a key"
         reader.fault("idempotency_key", key, "goes with no concurrency_group", remedy)
     max_duration_s = parse_max_duration(reader)
+    alert_on = parse_alert_on(reader)
     reader.finish(KNOWN, LATER)
     if faults or schedule is None or target is None:
         raise InvalidInput(faults)
     return JobDefinition(
         schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s, delivery,
-        concurrency_group=group, max_duration_s=max_duration_s,
+        concurrency_group=group, max_duration_s=max_duration_s, alert_on=alert_on,
     )  # fmt: skip
 
 
@@ -167,6 +170,7 @@ def to_mapping(definition: JobDefinition) -> dict[str, Any]:
             "delivery": None if definition.delivery is DeliveryPolicy.AT_LEAST_ONCE else str(definition.delivery),
             "concurrency_group": definition.concurrency_group,
             "max_duration_s": definition.max_duration_s,
+            "alert_on": [str(word) for word in definition.alert_on] or None,
         }
     )
 

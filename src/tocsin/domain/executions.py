@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from tocsin.domain.alert_on import AlertOn
 from tocsin.domain.instants import Micros
 from tocsin.domain.policies import DeliveryPolicy, RetryPolicy
 from tocsin.domain.targets import Target
@@ -40,6 +41,7 @@ class Execution:
         attempts_before: attempts that were made before it was redriven; the policy counts from there.
         redrives: how often it was redriven.
         max_duration_s: how long it may take over all attempts; None: as long as they do.
+        alert_on: of what its job wants people to be alerted.
     """
 
     head: AttemptHead
@@ -50,6 +52,7 @@ class Execution:
     redrives: int = 0
     delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE
     max_duration_s: float | None = None
+    alert_on: tuple[AlertOn, ...] = ()
 
     @property
     def is_repeatable(self) -> bool:

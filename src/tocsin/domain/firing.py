@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
+from tocsin.domain.alert_on import AT_FIRING, AlertOn, words_of
 from tocsin.domain.catch_up import CatchUp, CatchUpPolicy
 from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.entries import Place
@@ -62,6 +63,7 @@ class FiringPlan:
         grace: with ``skip``, what is not later than this still runs, µs; None: nothing that is past does.
         max_catch_up: with ``fire_all``, so many are run at most.
         max_duration: how long a run may take, µs; None: as long as its attempts do.
+        alert_on: of which of the things that firing decides people are alerted.
     """
 
     recurrence: Recurrence | None = None
@@ -74,6 +76,7 @@ class FiringPlan:
     grace: Micros | None = None
     max_catch_up: int = CatchUpPolicy().max_catch_up
     max_duration: Micros | None = None
+    alert_on: tuple[AlertOn, ...] = ()
 
     def is_missed(self, scheduled_for: Micros, now: Micros) -> bool:
         """Tell whether it is too late for an occurrence to be simply run."""
@@ -158,6 +161,8 @@ def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str
         plan["overlap"] = str(definition.overlap)
     if definition.max_duration_s is not None:
         plan["max_duration"] = micros_of(definition.max_duration_s)
+    if wanted := [str(word) for word in definition.alert_on if word in AT_FIRING]:
+        plan["alert_on"] = wanted
     plan |= _catch_up_texts(definition.catch_up)
     of_class = json.dumps(plan, separators=(",", ":"), sort_keys=True) if plan else ""
     return f"{of_class}+{offset}" if offset else of_class
@@ -215,4 +220,5 @@ def _plan_of_class(text: str) -> FiringPlan:
         grace=plan.get("grace"),
         max_catch_up=plan.get("max_catch_up", default.max_catch_up),
         max_duration=plan.get("max_duration"),
+        alert_on=words_of(plan.get("alert_on", ())),
     )

@@ -20,6 +20,7 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import WorkItem
 from tocsin.engine.actives import shared_by
+from tocsin.engine.alerts import tell_if_late
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.overlap import REFUSED, Overlaps, Way
@@ -157,10 +158,13 @@ class CatchUps:
         rest = None
         if following is not None and following <= backlog.upto:
             rest = self._successors.row(entry, following)
+        plan = plan_of(entry.plan)
+        if plan.alert_on:
+            tell_if_late(step, entry, plan)
         if way is Way.BEHIND:
             size = self._overlaps.put_behind(step, entry.execution_id, entry.execution)
         else:
-            stamp, duration = self._codec.stamp(1, step.number, 0), plan_of(entry.plan).max_duration
+            stamp, duration = self._codec.stamp(1, step.number, 0), plan.max_duration
             size = self._dispatches.fire(
                 step, stamp, entry.tenant_id, entry.job_id, entry.execution_id, entry.lane, entry.execution, duration
             )
@@ -178,7 +182,7 @@ class CatchUps:
         """Publish that an occurrence and those after it, up to an instant, are not run."""
         plan, first = self._successors.plan(oldest.plan), oldest.scheduled_for
         passed = with_first(first, self._successors.passed(plan, first, upto, step.now))
-        self._dispatches.skip_range(step, oldest.execution, passed, reason)
+        self._dispatches.skip_range(step, oldest.execution, passed, reason, plan.alert_on)
 
 
 def _written(backlog: Missed) -> str:

@@ -10,9 +10,22 @@ from tocsin.ports.shard_log import DEAD_LETTERS, NewRecord
 
 
 def set_aside(
-    step: Step, codec: FleetCodec, shard: int, key: str, letter: DeadLetter, *, unknown: str | None = None
+    step: Step,
+    codec: FleetCodec,
+    shard: int,
+    key: str,
+    letter: DeadLetter,
+    *,
+    unknown: str | None = None,
+    alert_on: str | None = None,
 ) -> None:
-    """Put a dead letter into a step. One alert tells of it: ``unknown``, the message of one that says so."""
+    """Put a dead letter into a step. One alert tells of it.
+
+    Args:
+        step, codec, shard, key, letter: where it goes.
+        unknown: the message of an alert that nobody can tell whether it ran.
+        alert_on: the word by which its job asked for the alert.
+    """
     value = codec.encode_dead_letter(letter)
     step.records.append(NewRecord(DEAD_LETTERS, shard, key, value))
     step.bytes += len(value)
@@ -25,6 +38,7 @@ def set_aside(
             letter.job_id,
             letter.execution_id,
             message=f"{letter.kind}: {letter.reason}" if unknown is None else unknown,
+            alert_on=alert_on,
         )
     )
     step.turn = True

@@ -5,9 +5,10 @@ Every source of fires passes here; whether it may start is decided before, in on
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from tocsin.domain.alerts import Alert, AlertKind
+from tocsin.domain.alert_on import AlertOn
 from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.entries import Entry
 from tocsin.domain.errors import Fault, Undecodable
@@ -26,6 +27,7 @@ from tocsin.domain.sharding import lane_partition
 from tocsin.domain.targets import Target, lane_of, pool_of
 from tocsin.engine import dead_letters
 from tocsin.engine.actives import Actives
+from tocsin.engine.alerts import tell_skip
 from tocsin.engine.effects import Step
 from tocsin.engine.retry_pauses import RetryPauses
 from tocsin.engine.suspects import EXECUTION, Suspect
@@ -40,8 +42,6 @@ LANE_MISSING_PAUSE: Micros = 30 * SECOND
 """How long an execution waits before its missing lane is looked at again."""
 RELEASED_AT_ONCE = 64
 """Executions looked at together when what waited is dispatched again; bodies may be large."""
-ALERTED_SKIPS = frozenset({SkipReason.MISSED, SkipReason.LATE, SkipReason.MAX_CATCH_UP, SkipReason.QUEUE_FULL})
-"""Reasons that say that something could not run in time; the others are what a job asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ class DispatchDesk:
                 redrives=decoded.redrives,
                 delivery=decoded.delivery,
                 max_duration_s=decoded.max_duration_s,
+                alert_on=decoded.alert_on,
             )
             self.change(step, execution_id, active._replace(execution=execution))
 
@@ -181,9 +182,15 @@ class DispatchDesk:
         return len(value)
 
     def skip(
-        self, step: Step, execution: bytes, stamp: bytes, reason: SkipReason, passed: Passed | None = None
+        self,
+        step: Step,
+        execution: bytes,
+        stamp: bytes,
+        reason: SkipReason,
+        alert_on: Collection[AlertOn],
+        passed: Passed | None = None,
     ) -> None:
-        """Publish that an occurrence, or a range that begins with it, is not run."""
+        """Publish that an occurrence, or a range that begins with it, is not run; alert people if its job wants it."""
         value = self._codec.restamp(execution, stamp)
         head, head_bytes = self._codec.split_head(value)
         more = passed is not None and not passed.exact
@@ -202,20 +209,19 @@ class DispatchDesk:
         step.records.append(NewRecord(EVENTS, self._shard, head.execution_id, record))
         count = event.skipped_count or 0
         step.tally.completed["SKIPPED"] = step.tally.completed.get("SKIPPED", 0) + count
-        if reason in ALERTED_SKIPS:
-            step.alerts.append(
-                Alert(AlertKind.SKIPPED, step.now, head.tenant_id, head.job_id, message=str(reason), count=count)
-            )
+        tell_skip(step, head, reason, count, alert_on)
         step.turn = True
 
-    def skip_range(self, step: Step, execution: bytes, passed: Passed, reason: SkipReason) -> None:
+    def skip_range(
+        self, step: Step, execution: bytes, passed: Passed, reason: SkipReason, alert_on: Collection[AlertOn]
+    ) -> None:
         """Publish that a range of a job's occurrences is not run, given the execution of any of them."""
         head, _ = self._codec.split_head(execution)
         created_version = parse_execution_id(head.execution_id).created_version
         execution_id = make_execution_id(head.job_id, created_version, passed.first)
         head = head._replace(execution_id=execution_id, scheduled_for=passed.first, due_at=passed.first)
         stamp = self._codec.stamp(1, step.number, 0)
-        self.skip(step, self._codec.rehead(execution, head), stamp, reason, passed)
+        self.skip(step, self._codec.rehead(execution, head), stamp, reason, alert_on, passed)
 
     def release(self, step: Step, limit: int, bytes_max: int) -> int:
         """Dispatch again what waited long enough, up to so many and about so many bytes; return how many."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tocsin.domain.alert_on import AlertOn
 from tocsin.domain.executions import AttemptReport, Execution, ExecutionEvent, ExecutionState, ReportKind
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import Micros
@@ -119,4 +120,5 @@ class Endings:
         why = report.error.message if report.error else report.kind
         names = (head.tenant_id, head.job_id, head.execution_id)
         letter = DeadLetter("execution", why, step.now, *place, value, *names, execution.redrives)
-        set_aside(step, self._codec, self._state.shard, head.job_id, letter, unknown=unknown)
+        asked = AlertOn.FAILURE if AlertOn.FAILURE in execution.alert_on else None
+        set_aside(step, self._codec, self._state.shard, head.job_id, letter, unknown=unknown, alert_on=asked)

@@ -32,6 +32,7 @@ class EngineLimits:
         outlived_after_s: what is queued so long nearly outlived its lane's topic, and is dispatched again.
         outlived_look_s: how often that is looked for; much shorter than the day that is left then.
         alerts_max: of one turn that are told one by one; the rest is summed up.
+        alert_gap_s: how far apart alerts are by which one job asks to be told of the same.
         zone_change_after_s: how long after an owner has found other zone data than its shard's those count.
         overlap_queue_max: executions of a job, or of a concurrency group, that may stand behind others.
         cursor_persist_s: an idle shard writes its cursor this often.
@@ -60,6 +61,7 @@ class EngineLimits:
     outlived_after_s: float = 6 * 86_400.0
     outlived_look_s: float = 600.0
     alerts_max: int = 20
+    alert_gap_s: float = 60.0
     zone_change_after_s: float = 600.0
     overlap_queue_max: int = 100
     cursor_persist_s: float = 10.0

@@ -94,8 +94,9 @@ class Filing:
         target = job.definition.target
         defined = job.definition
         execution = self._codec.encode_execution(
-            head, target, defined.retry, delivery=defined.delivery, max_duration_s=defined.max_duration_s
-        )
+            head, target, defined.retry, delivery=defined.delivery, max_duration_s=defined.max_duration_s,
+            alert_on=defined.alert_on,
+        )  # fmt: skip
         return Entry(
             key.run_at,
             job.job_id,

@@ -12,6 +12,7 @@ from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.firing import plan_of
 from tocsin.domain.instants import Micros, minute_of
 from tocsin.domain.timers import is_timer
+from tocsin.engine.alerts import tell_if_late
 from tocsin.engine.catch_up import CatchUps, Missed
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
@@ -158,8 +159,10 @@ class FiringDesk:
         plan = plan_of(entry.plan)
         way = self._overlaps.admit(step, entry.execution_id, plan.overlap)
         if way in REFUSED:
-            self._dispatches.skip(step, entry.execution, stamp, REFUSED[way])
+            self._dispatches.skip(step, entry.execution, stamp, REFUSED[way], plan.alert_on)
             return 0
+        if plan.alert_on:
+            tell_if_late(step, entry, plan)
         if way is Way.BEHIND:
             return self._overlaps.put_behind(step, entry.execution_id, entry.execution)
         step.tally.lateness.append(step.now - entry.run_at)
@@ -191,9 +194,11 @@ class FiringDesk:
             self._state.named[entry.job_id] = following.name
             step.named.append(following.name)
         if following.overdue is not None:
-            self._dispatches.skip_range(step, entry.execution, following.overdue, SkipReason.MISSED)
+            wanted = plan_of(entry.plan).alert_on
+            self._dispatches.skip_range(step, entry.execution, following.overdue, SkipReason.MISSED, wanted)
         if following.skipped is not None:
-            self._dispatches.skip_range(step, entry.execution, *following.skipped)
+            wanted = plan_of(entry.plan).alert_on
+            self._dispatches.skip_range(step, entry.execution, *following.skipped, wanted)
         self._file_next(step, following.entry or self._timers.after_last(step, entry))
 
     def _file_next(self, step: Step, entry: Entry | None) -> None:

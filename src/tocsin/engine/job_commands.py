@@ -228,8 +228,9 @@ class JobCommands:
         target = former.definition.target
         defined, max_duration_s = former.definition, former.definition.max_duration_s
         execution = self._codec.encode_execution(
-            head, target, defined.retry, delivery=defined.delivery, max_duration_s=max_duration_s
-        )
+            head, target, defined.retry, delivery=defined.delivery, max_duration_s=max_duration_s,
+            alert_on=defined.alert_on,
+        )  # fmt: skip
         snapshot = self._codec.encode_job(former)
         way = self._overlaps.admit(step, execution_id, former.definition.overlap)
         if way in REFUSED:

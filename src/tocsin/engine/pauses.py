@@ -33,7 +33,9 @@ class Pauses:
         first = self._filing.held_back(former)
         if former.state is JobState.PAUSED and first is not None and first <= upto:
             passed = self._passed(step, former, first, upto)
-            self._dispatches.skip_range(step, self._row(former, first).execution, passed, reason)
+            self._dispatches.skip_range(
+                step, self._row(former, first).execution, passed, reason, former.definition.alert_on
+            )
 
     def overtaken(self, step: Step, former: Job, at: Micros, reason: SkipReason) -> None:
         """Publish what of an active recurring job was due, and not decided, when a command took it back; called before
@@ -43,7 +45,9 @@ class Pauses:
         upto = min(at, step.now)  # what our own clock has not come to was still to come
         if present is not None and present.scheduled_for <= upto:
             passed = self._passed(step, former, present.scheduled_for, upto)
-            self._dispatches.skip_range(step, self._row(former, present.scheduled_for).execution, passed, reason)
+            self._dispatches.skip_range(
+                step, self._row(former, present.scheduled_for).execution, passed, reason, former.definition.alert_on
+            )
 
     def end(self, step: Step, former: Job, job: Job, at: Micros) -> None:
         """Settle what a recurring job held back, now that it goes on; called once its new version is filed.

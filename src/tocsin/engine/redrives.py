@@ -85,6 +85,7 @@ class Redrives:
             redrives=asked.redrives,
             delivery=job.definition.delivery,
             max_duration_s=job.definition.max_duration_s,
+            alert_on=job.definition.alert_on,
         )
         snapshot = self._codec.encode_job(job)
         way = self._overlaps.admit(step, asked.execution_id, job.definition.overlap)

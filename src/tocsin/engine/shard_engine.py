@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.engine.actives import Actives, shared_by
+from tocsin.engine.alert_gaps import AlertGaps
 from tocsin.engine.alerts import alert_records
 from tocsin.engine.arrivals import Arrivals, Backlog
 from tocsin.engine.cancellations import Cancellations
@@ -136,6 +137,7 @@ class ShardEngine:
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
         again = (self._set_asides, self._dispatches, self._successors, self._timers)
         self._rederived = Rederivation(state, self._held, *again)
+        self._alert_gaps = AlertGaps(round(limits.alert_gap_s * SECOND))
         self._swept_at: Micros = 0
         self._last_delta_at: Micros = 0
         """0: the first step always makes a turn, which records the new owner before anything else happens."""
@@ -159,7 +161,7 @@ class ShardEngine:
         """Return when the shard has something to do if nothing arrives."""
         persist = self._last_delta_at + int(self._limits.cursor_persist_s * SECOND)
         wakes = [persist, minute_of(now) * MINUTE + MINUTE, self._firing.next_due(), self._actives.next_wake()]
-        wakes.append(self._work.next_wake())
+        wakes += [self._work.next_wake(), self._alert_gaps.next_wake()]
         return max(now, min(wake for wake in wakes if wake is not None))
 
     def adopt_jobs(self, snapshots: Sequence[tuple[Job, bytes]], jobs_end: int) -> StoreWrites:
@@ -216,6 +218,7 @@ class ShardEngine:
                 # What is wrong from here on may be anything that the step decided.
                 step.at_hand = None
             self._watermarks(step)
+            step.turn = step.turn or self._alert_gaps.has_due(now)
             if step.turn or now >= self._last_delta_at + int(self._limits.cursor_persist_s * SECOND):
                 self._close_turn(step)
         return step
@@ -256,6 +259,7 @@ class ShardEngine:
         """Return a step that gives the shard up; nothing may follow it."""
         step = Step(now, self.state.number + 1)
         self.state.released = True
+        step.alerts += self._alert_gaps.flush(now)
         self._close_turn(step)
         return step
 
@@ -357,7 +361,8 @@ class ShardEngine:
 
     def _tell(self, step: Step) -> None:
         """Alert people to what the step noted for them."""
-        if step.alerts:
-            step.records += alert_records(self._codec, self.state.shard, step.alerts, self._limits.alerts_max)
-            for alert in step.alerts:
+        if step.alerts or self._alert_gaps.has_due(step.now):
+            told = self._alert_gaps.sift(step.alerts, step.now)
+            step.records += alert_records(self._codec, self.state.shard, told, self._limits.alerts_max)
+            for alert in told:
                 step.tally.alerts[alert.kind] = step.tally.alerts.get(alert.kind, 0) + alert.count

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.executions import (
     ATTEMPT_ENDS,
     AttemptError,
@@ -24,6 +25,7 @@ from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import IDLE, Active, Phase
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT
 from tocsin.engine.actives import Actives
+from tocsin.engine.alerts import tell_skip
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.endings import MAY_HAVE_RUN, Endings
@@ -115,6 +117,9 @@ class Stops:
             self._endings.end(step, report.head.execution_id)
             state = ExecutionState.SKIPPED if skipped else ExecutionState.CANCELLED
             self._endings.event(step, report, active, state, attempt_state, reason=reason)
+            if skipped:
+                wanted = self._codec.decode_execution(active.execution).alert_on
+                tell_skip(step, report.head, SkipReason.REPLACED, 1, wanted)
             return
         execution, place = self._codec.decode_execution(active.execution), self._endings.reports_place()
         may_have_run = active.phase != Phase.WAITING and attempt_state is None and report.started != Started.NO

@@ -5,8 +5,10 @@ Every ``decode_*`` raises ``Undecodable`` for bytes that are not such a record, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from tocsin.domain.alert_on import AlertOn
 from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent
@@ -48,6 +50,7 @@ class ExecutionCodec(Protocol):
         redrives: int = 0,
         delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE,
         max_duration_s: float | None = None,
+        alert_on: Sequence[AlertOn] = (),
     ) -> bytes:
         """Return a record that is ready to be stamped: its attempt, token and losses can be replaced cheaply."""
         ...

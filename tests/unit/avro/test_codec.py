@@ -74,8 +74,9 @@ def test_outcomes_state_and_fleet_come_back_as_they_were() -> None:
     assert CODEC.decode_heartbeat(CODEC.encode_heartbeat(beat)) == beat
     letter = DeadLetter("record", "why", 1, "commands", 0, 5, b"bytes", None, "job", None)
     assert CODEC.decode_dead_letter(CODEC.encode_dead_letter(letter)) == letter
-    alert = Alert("skipped", 1, "t", None, None, 3, "why", 7)
-    assert CODEC.decode_alert(CODEC.encode_alert(alert)) == alert
+    for alert_on in (None, "missed"):
+        alert = Alert("skipped", 1, "t", None, None, 3, "why", 7, alert_on)
+        assert CODEC.decode_alert(CODEC.encode_alert(alert)) == alert
 
 
 @given(HEADS, st.integers(1, 2**30), NUMBERS, st.integers(0, 2**30))

@@ -25,3 +25,13 @@ def test_flags_say_how_runs_overlap_and_how_long_they_may_take(terminal: Termina
     assert (job["concurrency"], job["concurrency_group"], job["max_duration_s"]) == ("replace", "nightly", 5400)
     changed = terminal.json("jobs", "update", job["job_id"], "--max-duration", "2h")
     assert (changed["concurrency_group"], changed["max_duration_s"]) == ("nightly", 7200)
+
+
+def test_flags_say_of_what_people_are_alerted(terminal: Terminal) -> None:
+    flags = ("--alert-on", "late", "--alert-on", "failure")
+    job = terminal.json("jobs", "create", "--url", "https://settle.internal/run", "--every", "15m", *flags)
+    assert job["alert_on"] == ["failure", "late"]
+    assert "failure, late" in terminal.run("jobs", "get", job["job_id"]).stdout
+    assert terminal.json("jobs", "update", job["job_id"], "--name", "x")["alert_on"] == ["failure", "late"]
+    assert terminal.json("jobs", "update", job["job_id"], "--alert-on", "skip")["alert_on"] == ["skip"]
+    assert terminal.json("jobs", "update", job["job_id"], "--alert-on", "none")["alert_on"] == []

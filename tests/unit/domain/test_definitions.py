@@ -22,8 +22,10 @@ from tocsin.domain.definitions import (
     to_mapping,
 )
 from tocsin.domain.errors import Fault, InvalidInput
+from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import EARLIEST, LATEST, format_rfc3339
 from tocsin.domain.schedules import DELAY_S_MAX
+from tocsin.engine.job_commands import hash_of
 
 MINIMAL = {"delay_s": 1, "target": {"type": "http", "url": "https://settle.internal/run"}}
 
@@ -79,6 +81,7 @@ valid_jobs = st.builds(
             "name": texts,
             "labels": st.dictionaries(st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), texts, max_size=4),
             "metadata": free_json,
+            "alert_on": st.lists(st.sampled_from(["failure", "skip", "missed", "late"]), max_size=4),
         },
     ),
 )
@@ -107,6 +110,25 @@ def test_writing_is_stable(mapping: dict[str, Any]) -> None:
     assert to_mapping(parse(once)) == once
 
 
+def test_the_order_and_repetitions_of_alert_on_say_nothing() -> None:
+    given, wanted = ["late", "failure", "late"], ["failure", "late"]
+    one, other = parse({**MINIMAL, "alert_on": given}), parse({**MINIMAL, "alert_on": wanted})
+    assert one == other
+    assert hash_of(one) == hash_of(other) != hash_of(parse(MINIMAL))
+    assert to_mapping(one)["alert_on"] == wanted
+    for nothing in ([], None):
+        assert to_mapping(parse({**MINIMAL, "alert_on": nothing})) == to_mapping(parse(MINIMAL))
+
+
+def test_only_what_firing_decides_is_in_the_plan_of_rows() -> None:
+    def plan(*words: str) -> str:
+        return plan_text(parse({**MINIMAL, "alert_on": list(words)}), "job", 0)
+
+    assert plan() == plan("failure") == ""
+    assert plan_of(plan("late", "failure", "skip")).alert_on == ("skip", "late")
+    assert plan_of('{"alert_on":["late","of a later version"]}').alert_on == ("late",)
+
+
 # Keys that mean something, so that arbitrary JSON reaches the rules behind them.
 names = st.sampled_from(
     [
@@ -125,6 +147,7 @@ names = st.sampled_from(
         "timeout_s",
         "cron",
         "retry",
+        "alert_on",
         "nmae",
     ]
 ) | st.text(st.characters(), max_size=10)

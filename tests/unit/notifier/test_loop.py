@@ -194,7 +194,7 @@ def test_without_the_log_what_was_read_is_still_posted(bench: Bench, monkeypatch
 
 
 def test_the_form_of_what_is_posted() -> None:
-    alert = Alert("suspended", T0, "acme", "acme@é", None, 3, "why\n\ud800", 2)
+    alert = Alert("suspended", T0, "acme", "acme@é", None, 3, "why\n\ud800", 2, "missed")
     name = alert_id(alert, 17)
     body = json.loads(alert_body(alert, name))
     assert body == {
@@ -207,6 +207,7 @@ def test_the_form_of_what_is_posted() -> None:
         "shard": 3,
         "message": "why\n?",
         "count": 2,
+        "alert_on": "missed",
     }
     headers = alert_headers(alert, name)
     assert headers["ce-type"] == "tocsin.alert.suspended" and headers["ce-id"] == body["id"]

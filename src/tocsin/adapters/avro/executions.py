@@ -7,6 +7,7 @@ becomes an event's head without being decoded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from io import BytesIO
@@ -18,6 +19,7 @@ from tocsin.adapters.avro.plain_ends import encode_plain_end
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
 from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.adapters.avro.varints import zigzag_varint
+from tocsin.domain.alert_on import AlertOn, words_of
 from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
@@ -51,7 +53,7 @@ def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
     return AttemptHead(*head.values()), value[HEADER_BYTES : buffer.tell()]
 
 
-_Meant = tuple[Target, RetryPolicy | None, int, int, DeliveryPolicy, float | None]
+_Meant = tuple[Target, RetryPolicy | None, int, int, DeliveryPolicy, float | None, tuple[AlertOn, ...]]
 """The fields of ``Execution`` after its head."""
 
 
@@ -64,7 +66,7 @@ def _meant(record: dict[str, Any]) -> _Meant:
     # What a newer version may say beside these is taken for the promise that is harder to keep.
     least = record["delivery"] in (None, DeliveryPolicy.AT_LEAST_ONCE)
     delivery = DeliveryPolicy.AT_LEAST_ONCE if least else DeliveryPolicy.AT_MOST_ONCE
-    return target, policy, before, redrives, delivery, record["max_duration_s"]
+    return target, policy, before, redrives, delivery, record["max_duration_s"], words_of(record["alert_on"])
 
 
 def _tail(tail: bytes) -> _Meant:
@@ -116,6 +118,7 @@ class AvroExecutionCodec:
         redrives: int = 0,
         delivery: DeliveryPolicy = DeliveryPolicy.AT_LEAST_ONCE,
         max_duration_s: float | None = None,
+        alert_on: Sequence[AlertOn] = (),
     ) -> bytes:
         return record_type("Execution").encode(
             {
@@ -126,6 +129,7 @@ class AvroExecutionCodec:
                 "redrives": redrives,
                 "delivery": None if delivery is DeliveryPolicy.AT_LEAST_ONCE else str(delivery),
                 "max_duration_s": max_duration_s,
+                "alert_on": [str(word) for word in alert_on],
             }
         )
 

@@ -32,7 +32,9 @@ class AvroFleetCodec:
         return DeadLetter(**record_type("DeadLetter").decode(value))
 
     def encode_alert(self, alert: Alert) -> bytes:
-        return record_type("Alert").encode({**asdict(alert), "kind": str(alert.kind)})
+        return record_type("Alert").encode(
+            {**asdict(alert), "kind": str(alert.kind), "alert_on": alert.alert_on and str(alert.alert_on)}
+        )
 
     def decode_alert(self, value: bytes | None) -> Alert:
         return Alert(**record_type("Alert").decode(value))

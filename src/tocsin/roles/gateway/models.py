@@ -90,6 +90,7 @@ class RetryModel(BaseModel):
 Concurrency = Literal["skip_if_running", "allow", "queue", "replace"]
 CatchUpMode = Literal["fire_once", "skip", "fire_all"]
 DeliveryMode = Literal["at_least_once", "at_most_once"]
+AlertWord = Literal["failure", "skip", "missed", "late"]
 OnResumeMode = Literal["skip", "catch_up"]
 
 
@@ -152,6 +153,12 @@ class JobRequest(BaseModel):
     delivery: DeliveryMode = Field(
         "at_least_once", description="at_most_once: an attempt that may have begun is never made again; it ends UNKNOWN"
     )
+    alert_on: list[AlertWord] = Field(
+        [],
+        max_length=4,
+        description="alerts of its own: an execution that fails for good, an occurrence that is skipped, occurrences "
+        "that were missed and are not run, a run that is later than misfire_after_s",
+    )
     labels: dict[str, Annotated[str, Field(min_length=1, max_length=LABEL_CHARS_MAX)]] | None = Field(
         None, max_length=LABELS_MAX
     )
@@ -182,6 +189,7 @@ class JobModel(BaseModel):
     on_resume: OnResumeMode | None
     finished_ttl_s: float
     delivery: DeliveryMode
+    alert_on: list[AlertWord]
     idempotency_key: str | None
     labels: dict[str, str] | None = None
     metadata: Any = None

@@ -43,6 +43,7 @@ def job_json(job: Job, now: Micros) -> dict[str, Any]:
         **_catch_up_json(job.definition.catch_up),
         "finished_ttl_s": job.definition.finished_ttl_s,
         "delivery": str(job.definition.delivery),
+        "alert_on": [str(word) for word in job.definition.alert_on],
         "idempotency_key": job.definition.idempotency_key,
         **{name: defined[name] for name in ("labels", "metadata") if name in defined},
         "created_at": format_rfc3339(job.created_at),

@@ -35,6 +35,7 @@ def alert_body(alert: Alert, name: str) -> bytes:
         "shard": alert.shard,
         "message": alert.message,
         "count": alert.count,
+        "alert_on": alert.alert_on,
     }
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
