@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -94,6 +95,26 @@ def test_a_run_waits_behind_another_until_that_is_cancelled_where_it_runs(system
     assert wait_for("the first to be over", lambda: ended("CANCELLED")) == [first]
     [other] = wait_for("the second to run", lambda: ended("SUCCEEDED"))
     assert calls() == [first, other]
+
+
+def test_once_it_has_ended_a_one_off_is_removed_its_key_is_free_and_its_runs_stay(system: System) -> None:
+    def succeeded() -> list[str]:
+        return [run["execution_id"] for run in system.runs(job) if run["state"] == "SUCCEEDED"]
+
+    once = {"idempotency_key": "kept-briefly", "finished_ttl_s": 0.5}
+    job = system.create_job(delay_s=0, path="/kept-briefly", **once)
+    (first,) = wait_for("it to run", succeeded)
+    other = {"delay_s": 0, "target": {"type": "http", "url": f"{system.target.url}/again"}, **once}
+    wait_for("its key to be taken", lambda: system.ask("POST", "/v1/jobs", other).status == 409)
+
+    wait_for("it to be removed", lambda: system.ask("GET", f"/v1/jobs/{job}").status == 404)
+    assert succeeded() == [first]
+    assert system.ask("GET", f"/v1/runs/{first}").body["attempts"][0]["result"] == "200 OK: ok"
+    assert system.create_job(delay_s=0, path="/again", **once) == job, "its id is made from the key"
+    second, still = wait_for("the new one to run", lambda: found if len(found := succeeded()) == 2 else [])
+    assert (still, second != first) == (first, True), "a new job, whose runs are its own"
+    paths = Counter(call.path for call in system.target.calls)
+    assert (paths["/kept-briefly"], paths["/again"]) == (1, 1)
 
 
 def test_many_in_one_second_each_run_once(system: System) -> None:

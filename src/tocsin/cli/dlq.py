@@ -10,7 +10,7 @@ import typer
 from tocsin.cli.door import path_of
 from tocsin.cli.exits import CONFLICT, EPILOG, failures_told
 from tocsin.cli.jobs import Gateway, GroupGateway, Tenant, open_door
-from tocsin.cli.shown import Output, OutputOption, print_fields, print_json, print_rows
+from tocsin.cli.shown import Output, OutputOption, print_fields, print_json, print_rows, target_text
 
 app = typer.Typer(no_args_is_help=True, help="Look at dead letters, and run dead executions again.", epilog=EPILOG)
 
@@ -60,13 +60,15 @@ def show_letter(
     tenant: Tenant = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show one dead letter with its bytes."""
+    """Show one dead letter with its bytes, or what they say where they are an execution's."""
     with failures_told():
         letter = open_door(ctx, gateway, tenant).ask("GET", path_of("dead-letters", letter_id)).body
         if output is Output.JSON:
             print_json(letter)
             return
-        value = letter["value"]
+        value, execution = letter["value"], letter["execution"]
+        # Bytes that were read for people are of no use to them.
+        shown = {} if execution else {f"bytes ({value['encoding']})": value["content"]}
         print_fields(
             {
                 "dead letter": letter["dead_letter_id"],
@@ -75,9 +77,12 @@ def show_letter(
                 "at": letter["at"],
                 "job": letter["job_id"],
                 "execution": letter["execution_id"],
+                "scheduled for": execution and execution["scheduled_for"],
+                "attempt": execution and execution["attempt"],
+                "target": execution and target_text(execution["target"]),
                 "redrives": letter["redrives"] or None,
                 "stood at": f"{letter['topic']}[{letter['partition']}] at {letter['offset']}",
-                f"bytes ({value['encoding']})": value["content"],
+                **shown,
             }
         )
 

@@ -89,6 +89,8 @@ def target_text(target: Mapping[str, Any]) -> str:
         return f"message to {target.get('topic')}{key}"
     if target.get("type") == "command":
         return f"{shlex.join(target.get('argv', ()))} in the pool {target.get('pool')}"
+    if target.get("type") == "handler":
+        return f"handler {target.get('name')} in the pool {target.get('pool')}"
     if target.get("type") == "container":
         return f"container {target.get('image')} in the pool {target.get('pool')}"
     return f"{target.get('method', 'POST')} {target.get('url')}"

@@ -6,8 +6,11 @@ import pytest
 
 from tests.unit.cli.conftest import Terminal
 from tests.unit.gateway.house import NOON
+from tests.unit.gateway.owner import CODEC
 from tests.unit.gateway.test_letters import buried
 from tests.unit.gateway.test_redrives import died
+from tocsin.domain.executions import AttemptHead
+from tocsin.domain.targets import HttpTarget
 
 
 def test_letters_are_listed_a_page_at_a_time_and_chosen_by_job_and_kind(terminal: Terminal) -> None:
@@ -30,6 +33,16 @@ def test_one_is_shown_with_its_bytes(terminal: Terminal) -> None:
     assert terminal.json("dlq", "show", letter_id)["value"]["encoding"] == "utf-8"
     told = terminal.error("dlq", "show", "1.2.3", exit_code=4)
     assert "no dead letter is known" in told and "`tocsin dlq list`" in told and "tocsin jobs list" not in told
+
+
+def test_one_of_an_execution_is_shown_by_what_it_was_to_do(terminal: Terminal) -> None:
+    head = AttemptHead(3, 12, 0, "default@nightly.7.9", "default@nightly", "default", 7, 9, 9)
+    value = CODEC.encode_execution(head, HttpTarget("https://settle.internal/run"))
+    letter_id = buried(terminal.house, NOON, value=value)
+    shown = terminal.run("dlq", "show", letter_id).stdout
+    assert "POST https://settle.internal/run" in shown
+    assert "bytes" not in shown
+    assert terminal.json("dlq", "show", letter_id)["value"]["encoding"] == "base64"
 
 
 def dead(terminal: Terminal, name: str, count: int) -> list[str]:

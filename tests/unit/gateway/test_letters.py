@@ -8,9 +8,12 @@ import httpx
 import pytest
 
 from tests.unit.gateway.house import NOON, House, problem_of, visit
+from tests.unit.gateway.owner import CODEC
+from tocsin.domain.executions import AttemptHead
 from tocsin.domain.fleet import DeadLetter
 from tocsin.domain.instants import DAY, SECOND
 from tocsin.domain.letters import LetterId
+from tocsin.domain.targets import HttpTarget
 from tocsin.ports.views import LetterSeen
 from tocsin.roles.gateway.letter_models import LetterModel, WholeLetterModel
 
@@ -97,6 +100,26 @@ def test_one_letter_shows_its_bytes_as_text_where_they_are_text() -> None:
             problem = problem_of(await client.get(f"/v1/dead-letters/{wrong}"), 404)
             assert problem["faults"][0]["field"] == "dead_letter_id"
         problem_of(await client.get(f"/v1/dead-letters/{text}", headers={"Tocsin-Tenant": "acme"}), 404)
+
+    visit(house, scene)
+
+
+def test_the_letter_of_an_execution_says_what_it_was_to_do() -> None:
+    house = House()
+    head = AttemptHead(3, 12, 0, "default@nightly.7.9", "default@nightly", "default", 7, 9, 9)
+    whole = CODEC.encode_execution(head, HttpTarget("https://settle.internal/run"))
+    letter = buried(house, NOON, value=whole)
+    cut = buried(house, NOON + 1, value=whole[:-9])
+    record = buried(house, NOON + 2, "record", value=whole)
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        answer = (await client.get(f"/v1/dead-letters/{letter}")).json()
+        said = answer["execution"]
+        assert (said["attempt"], said["scheduled_for"]) == (3, "1970-01-01T00:00:00.000009Z")
+        assert (said["target"]["type"], said["target"]["url"]) == ("http", "https://settle.internal/run")
+        WholeLetterModel.model_validate(answer)
+        for other in (cut, record):
+            assert (await client.get(f"/v1/dead-letters/{other}")).json()["execution"] is None
 
     visit(house, scene)
 

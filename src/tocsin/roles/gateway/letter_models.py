@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from tocsin.roles.gateway.models import Time
+from tocsin.roles.gateway.target_models import TargetModel
 
 
 class LetterModel(BaseModel):
@@ -41,9 +42,20 @@ class ValueModel(BaseModel):
     content: str
 
 
+class LetterExecutionModel(BaseModel):
+    """What a dead execution was to do, as its last dispatch had it."""
+
+    attempt: int
+    scheduled_for: Time
+    target: TargetModel
+
+
 class WholeLetterModel(LetterModel):
     """A dead letter with its bytes, at most 64 KiB of them."""
 
+    execution: LetterExecutionModel | None = Field(
+        description="what an execution's bytes say; null of other kinds, and of what was too large to keep whole"
+    )
     value: ValueModel
 
 

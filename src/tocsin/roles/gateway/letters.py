@@ -9,10 +9,12 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 
 from tocsin.domain import ids
+from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Fault, InvalidInput, NotFound, Undecodable
 from tocsin.domain.fields import shown
 from tocsin.domain.instants import DAY, EARLIEST, LATEST, format_rfc3339
-from tocsin.domain.letters import KEPT_DAYS, KINDS, LetterId, parse_letter_id
+from tocsin.domain.letters import EXECUTION, KEPT_DAYS, KINDS, LetterId, parse_letter_id
+from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.views import FiledLetter
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
@@ -66,14 +68,20 @@ async def list_letters(request: Request) -> Json:
 
 @router.get("/v1/dead-letters/{letter_id}", response_model=None, **doc.GET_LETTER)
 async def get_letter(request: Request, letter_id: str) -> Json:
-    """Read one dead letter with its bytes."""
+    """Read one dead letter with its bytes, and what they say where they are an execution's."""
     query_of(request)
     try:
         place = parse_letter_id(letter_id)
     except Undecodable:
         raise NotFound("dead letter", letter_id) from None
-    one = await parts_of(request).views.read_letter(tenant_of(request), place)
-    return Json({**letter_json(one), "value": value_json(one.letter.value)}, headers=VIEW_HEADERS)
+    parts = parts_of(request)
+    one = await parts.views.read_letter(tenant_of(request), place)
+    body = {
+        **letter_json(one),
+        "execution": execution_json(one, parts.codec),
+        "value": value_json(one.letter.value),
+    }
+    return Json(body, headers=VIEW_HEADERS)
 
 
 async def letters(
@@ -143,6 +151,21 @@ def letter_json(one: FiledLetter) -> dict[str, Any]:
         "partition": letter.partition,
         "offset": letter.offset,
         "size": one.size,
+    }
+
+
+def execution_json(one: FiledLetter, codec: ExecutionCodec) -> dict[str, Any] | None:
+    """Return what a letter of an execution was to do; None of others, and where its bytes are not all there."""
+    if one.letter.kind != EXECUTION:
+        return None
+    try:
+        execution = codec.decode_execution(one.letter.value)
+    except Undecodable:
+        return None
+    return {
+        "attempt": execution.head.attempt,
+        "scheduled_for": format_rfc3339(execution.head.scheduled_for),
+        "target": target_mapping(execution.target),
     }
 
 
