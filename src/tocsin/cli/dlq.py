@@ -10,7 +10,7 @@ import typer
 from tocsin.cli.door import path_of
 from tocsin.cli.exits import CONFLICT, EPILOG, failures_told
 from tocsin.cli.jobs import Gateway, GroupGateway, Tenant, open_door
-from tocsin.cli.shown import Output, OutputOption, print_fields, print_json, print_rows, target_text
+from tocsin.cli.shown import Output, OutputOption, print_fields, print_json, print_rows, short, target_text
 
 app = typer.Typer(no_args_is_help=True, help="Look at dead letters, and run dead executions again.", epilog=EPILOG)
 
@@ -141,4 +141,4 @@ def _redriven(one: dict[str, Any]) -> tuple[object, ...]:
 
 def _row(letter: dict[str, Any]) -> tuple[object, ...]:
     redrives = letter["redrives"] or None
-    return letter["at"], letter["kind"], letter["reason"], redrives, letter["job_id"], letter["dead_letter_id"]
+    return letter["at"], letter["kind"], short(letter["reason"]), redrives, letter["job_id"], letter["dead_letter_id"]

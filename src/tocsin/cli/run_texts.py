@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from tocsin.cli.shown import plain
+from tocsin.cli.shown import plain, short
 from tocsin.domain.instants import SECOND, parse_rfc3339
-
-LINE_CHARS_MAX: Final = 200
-"""So much of an error or an output stands in a line of a list; ``tocsin runs get`` has the rest."""
 
 
 def failure_text(run: dict[str, Any]) -> str:
@@ -21,12 +18,12 @@ def line_text(run: dict[str, Any]) -> str:
     """Return what there is to say of an attempt in a list: its error, its result, or why it was skipped."""
     again = "redelivered; " if run["redelivered"] else ""
     if run["error"]:
-        return again + _short(_why(run)) + _follows(run)
+        return again + short(_why(run)) + _follows(run)
     if run["state"] == "SKIPPED":
         return _skipped(run)
     # Of an output its last line says most of how it went.
     lines = [line for line in (run["result"] or "").splitlines() if line.strip()]
-    return again + (_short(lines[-1]) if lines else run["reason"] or "")
+    return again + (short(lines[-1]) if lines else run["reason"] or "")
 
 
 def late_text(run: dict[str, Any]) -> str | None:
@@ -41,8 +38,8 @@ def took_text(run: dict[str, Any]) -> str | None:
     return f"{(parse_rfc3339(run['finished_at']) - parse_rfc3339(run['started_at'])) / SECOND:.3f} s"
 
 
-def attempt_fields(run: dict[str, Any]) -> dict[str, Any]:
-    """Return all that there is to say of an attempt, by name."""
+def attempt_fields(run: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return all that there is to say of an attempt, by name; ``before``: the one before it."""
     again = ", redelivered" if run["redelivered"] else ""
     token = "" if run["token"] is None else f" (token {run['token']}{again})"
     late, took = late_text(run), took_text(run)
@@ -50,7 +47,7 @@ def attempt_fields(run: dict[str, Any]) -> dict[str, Any]:
     return {
         "attempt": f"{run['attempt']}{token}",
         "state": run["attempt_state"] or state,
-        "due": run["due_at"],
+        "due": (before and before["retry_at"]) or run["due_at"],
         "published": run["published_at"] and f"{run['published_at']}{f' ({late} late)' if late else ''}",
         "started": run["started_at"],
         "finished": run["finished_at"] and f"{run['finished_at']}{f' (after {took})' if took else ''}",
@@ -78,7 +75,3 @@ def _skipped(run: dict[str, Any]) -> str:
     times = run["result"] or f"{run['skipped_count']} times"
     more = f", {times} up to {run['skipped_upto']}" if (run["skipped_count"] or 1) > 1 else ""
     return f"{run['reason'] or ''}{more}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LINE_CHARS_MAX else f"{text[: LINE_CHARS_MAX - 1]}…"

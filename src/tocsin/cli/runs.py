@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -94,9 +95,9 @@ def get_run(
                 "redrives": answer.get("redrives") or None,
             }
         )
-        for run in answer["attempts"]:
+        for before, run in pairwise((None, *answer["attempts"])):
             typer.echo()
-            print_fields(attempt_fields(run))
+            print_fields(attempt_fields(run, before))
 
 
 def _print_logs(reader: LogReader, follow: bool, output: Output) -> None:

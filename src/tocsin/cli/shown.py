@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -24,6 +24,8 @@ class Output(StrEnum):
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
 
+LINE_CHARS_MAX: Final = 200
+"""So much of a long text stands in a line of a list; who shows one thing alone has the rest."""
 _WIDE = 4_000
 """Where no terminal folds lines, none is cut either: what is piped is read by programs."""
 
@@ -36,6 +38,11 @@ def console() -> Console:
 def plain(text: str) -> str:
     """Return a text without what could steer a terminal."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def short(text: str) -> str:
+    """Return a text as a line of a list has it: not too much of it."""
+    return text if len(text) <= LINE_CHARS_MAX else f"{text[: LINE_CHARS_MAX - 1]}…"
 
 
 def print_json(value: object) -> None:

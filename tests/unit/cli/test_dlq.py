@@ -22,6 +22,8 @@ def test_letters_are_listed_a_page_at_a_time_and_chosen_by_job_and_kind(terminal
     token = lines[-1].removeprefix("more: --page-token ")
     page = terminal.json("dlq", "list", "--page-token", token, "--job", "nightly", "--kind", "execution")
     assert [one["dead_letter_id"] for one in page["dead_letters"]] == ids[2:]
+    buried(terminal.house, NOON - 9, reason="x" * 900)
+    assert f" {'x' * 199}…" in terminal.run("dlq", "list").stdout
     assert "no kind of dead letter" in terminal.error("dlq", "list", "--kind", "none", exit_code=1)
 
 

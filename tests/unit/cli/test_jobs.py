@@ -233,7 +233,10 @@ def test_a_run_is_shown_in_full_attempt_by_attempt_with_the_end_of_its_output(te
         ["output", "line 1"],
         ["\ufffd[31mno", "space left"],
     ]
-    assert "(3 ms late)" in second, "a retry is due when the delay before it is over"
+    assert [line.split(maxsplit=1) for line in second.splitlines()[2:4]] == [
+        ["due", "2026-10-10T12:01:09Z"],
+        ["published", "2026-10-10T12:01:09.003000Z (3 ms late)"],
+    ], "a retry is due when the delay before it is over"
     assert second.splitlines()[-1].split() == ["output", "done"]
     listed = terminal.run("runs", "list", "nightly").stdout.splitlines()
     assert "exit: exit status 3: no space left; tried again at 2026-10-10T12:01:09Z" in listed[2]

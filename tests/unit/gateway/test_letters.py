@@ -21,8 +21,8 @@ from tocsin.roles.gateway.letter_models import LetterModel, WholeLetterModel
 def buried(house: House, at: int, kind: str = "execution", **fields: Any) -> str:
     """File a dead letter; return its id."""
     given = {"tenant_id": "default", "job_id": "default@nightly", "value": b"\xc3\x01\x00", **fields}
-    value = given.pop("value")
-    letter = DeadLetter(kind, "503 Service Unavailable", at, "reports", 3, 7, value, **given)
+    value, reason = given.pop("value"), given.pop("reason", "503 Service Unavailable")
+    letter = DeadLetter(kind, reason, at, "reports", 3, 7, value, **given)
     place = LetterId(at, 3, at % 1_000)
     house.views.write([], [], [], [LetterSeen(letter, place, 1)])
     return place.text

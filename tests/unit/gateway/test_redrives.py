@@ -110,6 +110,21 @@ def test_what_is_not_dead_any_more_or_not_known_or_running_is_left_out() -> None
     visit(house, scene)
 
 
+def test_what_is_dead_of_a_job_that_is_gone_stays_so_and_a_dry_run_says_it_too() -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await job_named(client, "nightly")
+        letter = died(house, job)
+        assert (await client.delete("/v1/jobs/nightly")).status_code == 200
+        for dry_run in (True, False):
+            (one,) = (await redriven(client, dry_run=dry_run))["results"]
+            assert (one["dead_letter_id"], one["outcome"], one["not_before"]) == (letter, "not_found", None)
+            assert one["detail"] == "the job is gone: deleted, or removed after its end"
+
+    visit(house, scene)
+
+
 def test_a_job_or_ids_choose_and_a_page_says_where_to_go_on() -> None:
     house = House()
 

@@ -17,6 +17,7 @@ from tocsin.domain.letters import EXECUTION, LetterId
 from tocsin.ports.views import FiledLetter, Run
 from tocsin.roles.gateway import documented as doc
 from tocsin.roles.gateway.answers import Json
+from tocsin.roles.gateway.jobs import read_job
 from tocsin.roles.gateway.letters import letter_id_given, letters, wanted_of
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.requests import json_body, query_of, tenant_of, verb_fields
@@ -40,6 +41,7 @@ NOT_DEAD: Final = "not_dead"
 """It was redriven before, and is not dead now; or a newer letter of it was."""
 NOT_FOUND: Final = "not_found"
 PENDING: Final = "pending"
+JOB_GONE: Final = "the job is gone: deleted, or removed after its end"
 
 
 @router.post("/v1/dead-letters:redrive", response_model=None, **doc.REDRIVE_LETTERS)
@@ -138,6 +140,8 @@ class _Redriving:
         }
         if outcome is not None or last is None:
             return answer
+        if self._dry_run and await self._is_gone(last.job_id):
+            return {**answer, "outcome": NOT_FOUND, "detail": JOB_GONE}
         answer["not_before"] = format_rfc3339(due_at)
         if self._dry_run:
             return {**answer, "outcome": WOULD_BE}
@@ -150,9 +154,14 @@ class _Redriving:
             return {**answer, "outcome": PENDING, "detail": f"ask /v1/commands/{decided.command_id}"}
         if decided.accepted:
             return {**answer, "outcome": REDRIVEN}
-        why = "; ".join(map(str, decided.faults)) or None
         refused = str(decided.detail or OutcomeDetail.INVALID)
+        why = JOB_GONE if refused == NOT_FOUND else "; ".join(map(str, decided.faults)) or None
         return {**answer, "outcome": refused, "not_before": None, "detail": why}
+
+    async def _is_gone(self, job_id: str) -> bool:
+        """Tell whether a job is no more, as its owner would: without it nothing can run again."""
+        async with self._room:
+            return await read_job(self._parts, self._tenant_id, job_id) is None
 
 
 def _left_out(one: FiledLetter, last: Run | None, seen: Container[str | None]) -> tuple[str, str] | None:
