@@ -26,6 +26,8 @@ from tocsin.ports.shard_log import EVENTS, NewRecord
 
 REDRIVEN: Final = "redriven"
 """Why an execution that was dead waits for an attempt."""
+REMEMBERED_MAX: Final = 10_000
+"""Redrives that are remembered, so that one is not carried out twice by a sender whose view lags."""
 
 
 class Redrives:
@@ -40,6 +42,8 @@ class Redrives:
         work: Work,
         codec: RecordCodec,
     ) -> None:
+        self._done: dict[str, int] = {}
+        """By execution: how many attempts it had before it was redriven last. In memory only, against haste."""
         self._overlaps = overlaps
         self._shard = shard
         self._filing = filing
@@ -64,6 +68,10 @@ class Redrives:
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
         if self._dispatches.is_active(asked.execution_id):
             fault = Fault("execution_id", shown(asked.execution_id), "is active", "wait until it has ended")
+            return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        if asked.attempts_before <= self._done.get(asked.execution_id, 0):
+            problem, remedy = "was redriven after that attempt already", "look at its run, whose view may lag"
+            fault = Fault("attempts_before", shown(asked.attempts_before), problem, remedy)
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
         due_at = max(step.now, asked.not_before or 0)
         head = AttemptHead(
@@ -92,6 +100,7 @@ class Redrives:
         if way in REFUSED:
             fault = Fault("execution_id", shown(asked.execution_id), told_of(way), "wait until it has ended")
             return Answer(False, OutcomeDetail.RUNNING, faults=(fault,))
+        self._remember(asked.execution_id, asked.attempts_before)
         if way is Way.BEHIND:
             self._overlaps.put_behind(
                 step, asked.execution_id, execution, attempt=head.attempt, not_before=asked.not_before or 0,
@@ -107,3 +116,9 @@ class Redrives:
         value = self._codec.encode_event(self._codec.split_head(execution)[1], event)
         step.records.append(NewRecord(EVENTS, self._shard, asked.execution_id, value))
         return Answer(True, OutcomeDetail.REDRIVEN, job, snapshot, asked.execution_id)
+
+    def _remember(self, execution_id: str, attempts_before: int) -> None:
+        self._done.pop(execution_id, None)
+        self._done[execution_id] = attempts_before
+        if len(self._done) > REMEMBERED_MAX:
+            del self._done[next(iter(self._done))]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,3 +193,18 @@ def test_a_flood_of_output_delays_no_end() -> None:
 def test_a_handler_that_cancels_itself_has_failed_and_may_be_attempted_again(house: House) -> None:
     end = house.end_of(house.start("async-cancel-itself"))
     assert end.kind is ReportKind.FAILED and end.error is not None and end.error.error_class == "exception"
+
+
+def test_a_tenant_with_many_calls_does_not_keep_another_from_its_turn(tmp_path: Path) -> None:
+    house = House(children=1)
+    try:
+        first = house.start("sleep", f'"{tmp_path / "pid"}"', tenant="evil")
+        house.wait_for((tmp_path / "pid").exists)
+        for _ in range(30):
+            house.start("pid", tenant="evil")
+        good = house.start("pid", tenant="good")
+        house.runner.cancel([first])
+        house.wait_for(lambda: good in house.ends or len(house.ends) > 20)
+        assert list(house.ends).index(good) <= 2, "after what was cancelled, and at most one more"
+    finally:
+        house.runner.close()

@@ -61,9 +61,17 @@ class House:
         self.runner = HandlerRunner(app, clock, self.children, logs)
         self.ends: dict[Any, AttemptEnd] = {}
 
-    def start(self, name: str, payload: str | None = None, timeout_s: float = WAIT_S, *, losses: int = 0) -> str:
+    def start(
+        self,
+        name: str,
+        payload: str | None = None,
+        timeout_s: float = WAIT_S,
+        *,
+        losses: int = 0,
+        tenant: str = "default",
+    ) -> str:
         ref = f"ref-{next(numbers)}"
-        head = AttemptHead(2, 7, losses, f"job_1.1.{ref[4:]}", "job_1", "default", 1, 5, 5)
+        head = AttemptHead(2, 7, losses, f"job_1.1.{ref[4:]}", "job_1", tenant, 1, 5, 5)
         execution = Execution(head, b"", HandlerTarget(name, "deeds", payload, timeout_s))
         self.runner.start([Attempt(ref, execution, losses > 0)])
         return ref

@@ -136,6 +136,20 @@ def test_what_is_active_is_not_redriven(world: World) -> None:
     assert [e.head.attempt for e in world.executions()] == [1, 2, 3]
 
 
+def test_what_was_redriven_and_has_ended_is_not_redriven_once_more_by_who_has_not_seen_it(world: World) -> None:
+    """The view lags: an impatient hand redrives the same dead attempt again, and its run has succeeded by then."""
+    dead = _dead(world)
+    _redrive(world, dead)
+    world.run(1)
+    world.report(world.executions()[-1])
+    world.run(1)
+    _redrive(world, dead, "r2")
+    assert _outcome(world, "r2") == (False, "running")
+    world.run(2)
+    assert [e.head.attempt for e in world.executions()] == [1, 2, 3]
+    assert _events(world)[-1].state == "SUCCEEDED"
+
+
 @pytest.mark.parametrize(("overlap", "accepted"), [("skip_if_running", False), ("allow", True)])
 def test_another_active_execution_of_the_job_stands_against_it_as_the_job_says(
     world: World, overlap: str, accepted: bool

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +44,8 @@ NO_PROCESS: Final = "no_process"
 CHILD_DIED: Final = "child_died"
 """Why an attempt is returned whose child ended without a word."""
 JOIN_WAIT_S: Final = 5.0
+TENANTS_MAX: Final = 100
+"""Tenants whose last turn is remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +55,10 @@ class _Call:
     attempt: Attempt
     queued_s: float
     cancelled: bool = False
+
+    @property
+    def tenant(self) -> str:
+        return self.attempt.execution.head.tenant_id
 
 
 class _Child:
@@ -140,6 +146,8 @@ class HandlerChildren:
         self._wait_s = wait_s
         self._changed = threading.Condition()
         self._waiting: deque[_Call] = deque()
+        self._turns: dict[str, int] = {}
+        """By tenant: a number that grows from turn to turn."""
         self._under_way: dict[_Call, _Child] = {}
         self._all: set[_Child] = set()
         self._closing = False
@@ -237,11 +245,22 @@ class HandlerChildren:
                 if child.is_dead():
                     return None
                 if self._waiting:
-                    call = self._waiting.popleft()
+                    call = self._first()
+                    self._waiting.remove(call)
                     self._under_way[call] = child
                     return call
                 self._changed.wait(1.0)
         return None
+
+    def _first(self) -> _Call:
+        """Return whose turn it is: of the tenant with the fewest calls in children, whose last turn was longest ago."""
+        busy = Counter(call.tenant for call in self._under_way)
+        first = min(self._waiting, key=lambda call: (busy[call.tenant], self._turns.get(call.tenant, 0)))
+        # Counted on from the last, so a tenant that is forgotten here only comes earlier.
+        self._turns[first.tenant] = max(self._turns.values(), default=0) + 1
+        if len(self._turns) > TENANTS_MAX:
+            del self._turns[min(self._turns, key=self._turns.__getitem__)]
+        return first
 
     def _run(self, child: _Child, call: _Call) -> bool:
         """Run a call; return whether its child can take another."""
