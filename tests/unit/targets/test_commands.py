@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from tests.unit.targets.programs import (
     wait_for_end,
     wait_until,
 )
+from tocsin.adapters.targets import leash
 from tocsin.adapters.targets.command import CommandRunner
 from tocsin.adapters.targets.refusing import RefusingRunner
 from tocsin.domain.executions import ReportKind
@@ -113,6 +115,27 @@ def test_a_program_starts_in_an_empty_directory_that_is_gone_afterwards(
     assert entries == [".", ".."], "nothing is in it, and nothing comes from stdin"
     assert session == number, "it has a session of its own"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_a_program_has_locked_is_removed_too_and_nothing_that_it_points_at() -> None:
+    """Root needs no permission, so another account removes it here."""
+    outside = Path(tempfile.mkdtemp())
+    locked = outside / "scratch"
+    (locked / "a" / "b" / "c").mkdir(parents=True)
+    (locked / "a" / "away").symlink_to(outside)
+    account = 65_534 if os.getuid() == 0 else os.getuid()
+    for directory, mode in (("a/b/c", 0), ("a/b", 0o500), ("a", 0), (".", 0)):
+        os.chown(locked / directory, account, -1)
+        (locked / directory).chmod(mode)
+    outside.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        os.setuid(account)
+        leash._remove(str(locked))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not locked.exists() and outside.stat().st_mode & 0o777 == 0o777
+    outside.rmdir()
 
 
 def test_a_program_starts_where_its_job_says(make: Callable[..., CommandRunner], bench: Bench, tmp_path: Path) -> None:

@@ -57,9 +57,7 @@ def main() -> None:
     except OSError as error:
         outcome = {"failed": error.errno}
     if scratch is not None:
-        import shutil
-
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
     os.write(tell, json.dumps(outcome).encode())
 
 
@@ -84,6 +82,22 @@ def _make_scratch(directory: str) -> str:
     path = f"{directory}/tocsin-{os.getpid()}-{os.urandom(6).hex()}"
     os.mkdir(path, 0o700)  # noqa: PTH102 - a module less to import
     return path
+
+
+def _remove(path: str) -> None:
+    """Remove a directory, also what a program has locked in it; nothing of the program is left by now."""
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.exists(path):  # noqa: PTH110 - a module less to import
+        with suppress(OSError):
+            os.chmod(path, 0o700)  # noqa: PTH101
+        for at, directories, _ in os.walk(path):  # which looks into a directory only after this has opened it
+            for inner in [f"{at}/{name}" for name in directories]:
+                with suppress(OSError):
+                    if not os.path.islink(inner):  # noqa: PTH114
+                        os.chmod(inner, 0o700)  # noqa: PTH101
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _run(orders: dict[str, Any]) -> dict[str, Any]:
