@@ -23,13 +23,13 @@ POLICIES: Final[tuple[dict[str, Any], ...]] = (
     {"concurrency": "allow"},
     {"concurrency": "allow", "misfire_after_s": 0},
     {"concurrency": "allow", "misfire_after_s": 15},
-    {"concurrency": "allow", "retry": {"max_attempts": 2, "base_s": 2, "max_s": 4}},
+    {"concurrency": "allow", "retry": {"max_attempts": 2, "base_s": 2, "max_s": 4}, "alert_on": ["failure"]},
     {"retry": {"max_attempts": 3, "backoff": "fixed", "base_s": 3}},
-    {"catch_up": "skip", "misfire_after_s": 10},
+    {"catch_up": "skip", "misfire_after_s": 10, "alert_on": ["missed"]},
     {"catch_up": "skip", "grace_s": 20, "concurrency": "allow"},
     {"catch_up": "fire_all", "misfire_after_s": 5, "max_catch_up": 20},
     {"catch_up": "fire_all", "misfire_after_s": 5, "concurrency": "allow"},
-    {"delivery": "at_most_once", "concurrency": "allow"},
+    {"delivery": "at_most_once", "concurrency": "allow", "alert_on": ["failure"]},
     {"delivery": "at_most_once", "retry": {"max_attempts": 3, "backoff": "fixed", "base_s": 3}},
 )
 """What jobs may ask for besides their times; policies that come later are added here."""

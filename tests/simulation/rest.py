@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.simulation.broker import Violation
 from tests.simulation.nodes import TriggerNode
 from tests.simulation.store import by_shard
@@ -11,7 +13,7 @@ from tocsin.domain.entries import EntryKey
 from tocsin.domain.instants import SECOND
 from tocsin.domain.sharding import shard_of
 from tocsin.domain.timers import is_timer
-from tocsin.ports.shard_log import COMMANDS, JOBS, REPORTS
+from tocsin.ports.shard_log import ALERTS, COMMANDS, DEAD_LETTERS, EVENTS, JOBS, REPORTS
 
 SETTLE_S = 900
 """How long work may take to end after all faults are over: the longest deadlines and delays, added up."""
@@ -40,6 +42,7 @@ def come_to_rest(world: World) -> None:
     _everything_moves(world)
     _all_is_decided(world)
     _index_is_right(world)
+    _who_asked_is_told(world)
 
 
 def _stop_what_recurs(world: World) -> None:
@@ -81,6 +84,30 @@ def _all_is_decided(world: World) -> None:
         raise Violation(f"never decided: {undecided}")
     if world.oracle.ends.active:
         raise Violation(f"executions without an end: {world.oracle.ends.active}")
+
+
+def _who_asked_is_told(world: World) -> None:
+    """Each failure that was asked for is told once, by its job's name, and of what was missed nothing that was not."""
+    owed: Counter[str] = Counter()
+    for number in range(world.shards):
+        for record in world.broker.partition(DEAD_LETTERS, number).read(0, 1_000_000)[0]:
+            letter = world.codec.decode_dead_letter(record.value)
+            if letter.kind == "execution" and "failure" in world.codec.decode_execution(letter.value).alert_on:
+                owed[letter.job_id or ""] += 1
+    missed: Counter[str] = Counter()
+    for number in range(world.shards):
+        for record in world.broker.partition(EVENTS, number).read(0, 1_000_000)[0]:
+            event = world.codec.decode_event(record.value)
+            if event.state == "SKIPPED" and event.reason in ("missed", "late", "max_catch_up"):
+                missed[event.head.job_id] += event.skipped_count or 1
+    told: dict[str | None, Counter[str]] = {"failure": Counter(), "missed": Counter(), None: Counter()}
+    for record in world.broker.partition(ALERTS, 0).read(0, 1_000_000)[0]:
+        alert = world.codec.decode_alert(record.value)
+        told[alert.alert_on][alert.job_id or ""] += alert.count
+    if told["failure"] != owed:
+        raise Violation(f"failures are told as {told['failure']}, and are {owed}")
+    if not told["missed"] <= missed:
+        raise Violation(f"told as missed: {told['missed'] - missed} too many")
 
 
 def _index_is_right(world: World) -> None:
