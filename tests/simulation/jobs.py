@@ -313,8 +313,9 @@ class Jobs:
             self._take_back(job, at, now)
 
     def _take_back(self, job: Known, at: Micros, now: Micros) -> None:
-        if at in job.decided or at > now:
+        if at in job.decided - job.doubtful or at > now:
             raise Violation(f"{job.job_id} at {at} was taken back, but was decided or is to come")
+        job.doubtful.discard(at)
         job.decided.add(at)
         job.late.discard(at)
 

@@ -83,6 +83,7 @@ class Known:
         late: those that were behind the cursor when the job was created, and are not decided.
         maybe: those that a change may or may not have passed over: the cursor that it met lies between two commits.
         decided: nominal times that fired or were skipped, over all versions.
+        doubtful: of those, what counts as decided since an edit, though a row of former zone data may stand for it.
         stood_upto: a late run stood for all up to here, so a change may begin only after it.
         zones: by which zone data its shard goes.
         moving: nominal times that it may be filed under by former zone data, and from when on those do not count.
@@ -106,6 +107,7 @@ class Known:
     late: set[Micros] = field(default_factory=set)
     maybe: set[Micros] = field(default_factory=set)
     decided: set[Micros] = field(default_factory=set)
+    doubtful: set[Micros] = field(default_factory=set)
     is_loose: bool = False
     stood_upto: Micros = 0
     zones: list[Change] = field(default_factory=list)

@@ -17,6 +17,7 @@ SEEDS = int(os.environ.get("SIM_SEEDS", "60"))
 PARTS = 6
 ROOT = Path(__file__).parents[2]
 OWN_COMMANDS = "a job that was due and waited for a parked command of its owner's own"
+HELD_PAST = "a row of former zone data that was held until its new time had passed as well"
 FOUND = {
     220: OWN_COMMANDS,
     417: OWN_COMMANDS,
@@ -32,6 +33,8 @@ FOUND = {
     6887: "a row that could not be moved in time, and was still to come as the faults were over",
     4640: "a row filed late past a time of its own job, which then followed it in its own past",
     6414: "an edit in a pause, to times that a late run had stood for",
+    2631: HELD_PAST,
+    903: HELD_PAST,
     5257: "an edit of a paused job to a time at which it has run",
 }
 """Seeds that found something once, by what it was about."""

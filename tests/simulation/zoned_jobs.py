@@ -68,5 +68,7 @@ def give_way(job: Known, row: Micros, now: Micros) -> None:
 def edit_late(job: Known) -> None:
     """A job was edited, and its times were not: a row that is late already stays, and nobody knows any more what else
     it stands for."""
-    job.decided |= {at for at in job.late if job.stands_behind(at) and job.is_owed(max(job.moving))}
+    stands_behind = {at for at in job.late if job.stands_behind(at) and job.is_owed(max(job.moving))}
+    job.doubtful |= stands_behind
+    job.decided |= stands_behind
     job.late -= job.decided

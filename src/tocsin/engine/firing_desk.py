@@ -146,6 +146,11 @@ class FiringDesk:
             self._file_next(step, self._timers.after_last(step, entry))
             return self._run(step, entry, stamp)
         following = self._successors.follow(entry, step.now, before)
+        while following.instead is not None:
+            self._tell(step, entry, following)
+            before = max(before, Place(*entry[:3]))
+            entry = following.instead
+            following = self._successors.follow(entry, step.now, before)
         size = 0
         if following.backlog_upto is not None:
             size = self._fall_behind(step, entry, stamp, following.backlog_upto)
@@ -193,13 +198,17 @@ class FiringDesk:
         if following.name is not None:
             self._state.named[entry.job_id] = following.name
             step.named.append(following.name)
+        self._tell(step, entry, following)
+        self._file_next(step, following.entry or self._timers.after_last(step, entry))
+
+    def _tell(self, step: Step, entry: Entry, following: Following) -> None:
+        """Publish what is not run."""
         if following.overdue is not None:
             wanted = plan_of(entry.plan).alert_on
             self._dispatches.skip_range(step, entry.execution, following.overdue, SkipReason.MISSED, wanted)
         if following.skipped is not None:
             wanted = plan_of(entry.plan).alert_on
             self._dispatches.skip_range(step, entry.execution, *following.skipped, wanted)
-        self._file_next(step, following.entry or self._timers.after_last(step, entry))
 
     def _file_next(self, step: Step, entry: Entry | None) -> None:
         """File the row that follows one that was decided."""

@@ -341,3 +341,51 @@ def test_a_choice_by_name_that_has_run_hides_nothing_of_the_change(patch: pytest
     assert name.scheduled_for < at < following, "the clock passes over an hour's time"
     # That is run as the clock goes on; where the next was by the old one, is the one after it by the new.
     assert _times(world, job)[-3:] == [name.scheduled_for, at, following]
+
+
+PATIENCE: dict[str, tuple[dict[str, object], list[int], list[int]]] = {
+    "patient": ({"misfire_after_s": 8 * 3_600}, [0], [0]),
+    "fire-once": ({}, [0], [0]),
+    "fire-all": ({"catch_up": "fire_all"}, [0], [0, 1]),
+    "skip": ({"catch_up": "skip"}, [], []),
+    "grace": ({"catch_up": "skip", "grace_s": 7_200}, [0], []),
+}
+"""By policy: which of two times run, where the first has passed, and where both have."""
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["one-passes", "both-pass"])
+@pytest.mark.parametrize("policy", PATIENCE)
+def test_a_row_that_is_held_past_its_new_time_is_decided_by_that_one(
+    patch: pytest.MonkeyPatch, policy: str, both: bool
+) -> None:
+    catch_up, *runs = PATIENCE[policy]
+    world = World(shards=1, limits=SMALL)
+    world.start()
+    day = world.clock.now() // DAY * DAY
+    job = _job(world, "30 10,16 * * *", catch_up=catch_up)
+    was, *times = [day + hour * HOUR + HOUR // 2 for hour in (9, 10, 16)]  # by Paris, and by London
+    world.run(60, step_s=20)
+    zone_data.install(patch, "2030a", Paris="Europe/London")
+    world.start()
+    world.loop._jobs_log.held = True
+    world.run(80 * 60, step_s=60)
+    patch.setattr(world.store, "begin_job_read", lambda *_: None)  # as if its row alone could not be read
+    world.order("resume", job)  # The job is not in memory, so this is parked, and what is due of it is held.
+    while world.clock.now() < times[both] + HOUR:
+        world.run(300, step_s=60)
+    assert world.engines[0].state.cursor.run_at > times[both]
+    assert (_times(world, job), _skips(world, job)) == ([], [])
+    world.start()
+    world.run(10, step_s=1)
+    assert not world.engines[0].state.parked
+    world.start()
+    passed = times[: 1 + both]
+    assert _times(world, job) == [times[n] for n in runs[both]]
+    assert _skips(world, job)[0] == (was, was, "moved")
+    assert _complaints(_times(world, job), _skips(world, job), passed) == []
+    while world.clock.now() < times[0] + DAY - HOUR:
+        world.run(300, step_s=300)
+    world.run(2 * 3_600, step_s=60)
+    expected = [*times, times[0] + DAY]
+    assert _complaints(_times(world, job), _skips(world, job), expected) == []
+    assert _times(world, job)[-1] == expected[-1]
