@@ -247,10 +247,16 @@ def any_token(self: Any, report: Any, active: Any) -> Any:
 
 def waiting_is_current(real: Any) -> Any:
     def decide(self: Any, step: Any, report: Any, kind: Any, place: Any) -> None:
-        active = self._actives.get(report.head.execution_id)
-        if active is not None and active.phase == Phase.WAITING and kind == "SUCCEEDED":
-            self._actives.put(report.head.execution_id, active._replace(phase=Phase.QUEUED))
+        execution_id = report.head.execution_id
+        active = self._actives.get(execution_id)
+        if active is None or active.phase != Phase.WAITING or self._under_own_head(report, active) is None:
+            real(self, step, report, kind, place)
+            return
+        current = active._replace(phase=Phase.QUEUED)
+        self._actives.put(execution_id, current)
         real(self, step, report, kind, place)
+        if self._actives.get(execution_id) is current:
+            self._actives.put(execution_id, active)
 
     return decide
 

@@ -165,6 +165,16 @@ def create_zoned(world: World) -> None:
     _send(world, Command("create", _command_id(world), job_id, None, 0, body))
 
 
+def create_far(world: World) -> None:
+    """Create a job that is due in an hour."""
+    made = world.broker.now // 1000
+    job_id = ids.made_job_id(f"{made:012x}{world.commands_sent:020x}")
+    world.jobs.append(job_id)
+    at = format_rfc3339(world.broker.now + 3_600 * SECOND)
+    body = {"schedule": {"run_at": at}, "target": {"type": "http", "url": "https://example.test/far"}}
+    _send(world, Command("create", _command_id(world), job_id, None, 0, body))
+
+
 def change(world: World) -> None:
     """Update, pause, resume, trigger or delete some job."""
     chance = world.chance

@@ -63,6 +63,10 @@ def plan_of(seed: int) -> Plan:
         _add_zone_data(seed, actions)
     if seed % 9 in (0, 8) or seed % 7 == 1:  # none of those that found something before there were overlaps
         _add_overlaps(seed, actions)
+    if seed % 10 == 8:
+        _add_late_moves(seed, actions)
+    if seed % 10 == 9:
+        _add_far_jobs(seed, actions)
     return Plan(seed, start_at, tuple(actions))
 
 
@@ -70,6 +74,20 @@ def _add_zone_data(seed: int, actions: list[Action]) -> None:
     """Let zone data change in a run, and have jobs that these concern."""
     chance = Random(f"zone data {seed}")
     for kind in ["zoned"] * chance.randrange(3, 9) + ["zone data"] * chance.choice((1, 1, 2, 3)):
+        actions.insert(chance.randrange(2, len(actions)), Action(kind, chance.getrandbits(32)))
+
+
+def _add_late_moves(seed: int, actions: list[Action]) -> None:
+    """Let zone data change, and jobs of that zone come due before anybody has moved them."""
+    chance = Random(f"late moves {seed}")
+    for kind in ["zoned"] * chance.randrange(5, 10) + ["late zone data"] * chance.choice((1, 2)):
+        actions.insert(chance.randrange(2, len(actions)), Action(kind, chance.getrandbits(32)))
+
+
+def _add_far_jobs(seed: int, actions: list[Action]) -> None:
+    """Let jobs that are due in hours be moved again and again, by owners that die before the store has heard of it."""
+    chance = Random(f"far jobs {seed}")
+    for kind in ["far"] * chance.randrange(4, 9) + ["hurried"] * chance.randrange(5, 10):
         actions.insert(chance.randrange(2, len(actions)), Action(kind, chance.getrandbits(32)))
 
 
@@ -274,6 +292,10 @@ def _forget(world: World) -> None:
 
 def _zone_data(world: World) -> None:
     """All owners are replaced by such as have another release of the zone data."""
+    _replace_owners(world, 0.7)
+
+
+def _replace_owners(world: World, share: float) -> None:
     owners = [node for node in world.nodes if node.role == "trigger"]
     if any(node.busy for node in owners):
         return
@@ -283,8 +305,23 @@ def _zone_data(world: World) -> None:
         world.kill(node)
     zones.install(release)
     for node in owners:
-        if world.chance.random() < 0.7:
+        if world.chance.random() < share:
             world.restart(node)
+
+
+def _late_zone_data(world: World) -> None:
+    """Other zone data come, and before their owners have moved anything, the clocks change and much is due."""
+    changes = world.oracle.jobs.zones.of
+    known = sum(map(len, changes.values()))
+    _replace_owners(world, 1.0)
+    for _ in range(8):
+        if sum(map(len, changes.values())) > known:
+            break
+        world.pulse(1.0)
+    at = max((change.at for of in changes.values() for change in of), default=0)
+    by = max(at - world.broker.now, 0) + world.chance.choice((1, 5, 12, 30, 55)) * SECOND
+    world.tell(f"{by // SECOND} s pass")
+    world.pass_time(by)
 
 
 Deed = Callable[[World], None]
@@ -324,6 +361,8 @@ KINDS: Final[dict[str, tuple[float, Deed]]] = {
 SOMETIMES: Final[dict[str, Deed]] = {
     "zoned": commands.create_zoned,
     "zone data": _zone_data,
+    "late zone data": _late_zone_data,
+    "far": commands.create_far,
     "overlapping": commands.create_overlapping,
     "overlap trigger": commands.trigger_overlapping,
     "cancel": commands.cancel,
