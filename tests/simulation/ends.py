@@ -106,6 +106,10 @@ class Ends:
     def is_active(self, execution_id: str) -> bool:
         return execution_id in self._active
 
+    def token_of(self, active: Active) -> int:
+        """Return the token of an execution's last dispatch, by what a turn left of it."""
+        return self._codec.decode_head(active.execution).token
+
     def has_job_of(self, execution_id: str) -> bool:
         return self._jobs.get(_job_of(execution_id), 0) > 0
 

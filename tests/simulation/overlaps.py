@@ -145,8 +145,10 @@ class Overlaps:
             if self._to_tell.pop(name) != cancel.token:
                 raise Violation(f"{cancel} names another token than the current one")
             return True
-        reason = changed[name].ending if name in changed else None
-        if reason is None:
+        active = changed.get(name)
+        reason = None if active is None else active.ending
+        if active is None or reason is None or self._ends.token_of(active) != cancel.token:
+            # Of a dispatch that the turn replaced by another, which it may have ended as well.
             return False
         one = self._ends.active.get(name)
         if one is None or one.phase in IDLE or one.token != cancel.token or one.ending:
