@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import Annotated, Any, Final
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tocsin.cli.exits import failures_told
-from tocsin.cli.shown import Output, OutputOption, console, print_json, print_rows
+from tocsin.cli.shown import Output, OutputOption, console, json_text, print_json, print_rows
 from tocsin.cli.tools import asked, found_settings
 from tocsin.domain.alerts import Alert
 from tocsin.domain.instants import format_rfc3339
@@ -46,7 +45,7 @@ def alerts(
 def _show(found: Sequence[Alert], output: Output, follow: bool) -> None:
     if output is Output.JSON and follow:
         for alert in found:
-            typer.echo(json.dumps(_fields(alert), ensure_ascii=False))
+            typer.echo(json_text(_fields(alert)))
     elif output is Output.JSON:
         print_json({"alerts": [_fields(alert) for alert in found]})
     elif found:

@@ -26,6 +26,7 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for 
 
 LINE_CHARS_MAX: Final = 200
 """So much of a long text stands in a line of a list; who shows one thing alone has the rest."""
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 _WIDE = 4_000
 """Where no terminal folds lines, none is cut either: what is piped is read by programs."""
 
@@ -47,7 +48,12 @@ def short(text: str) -> str:
 
 def print_json(value: object) -> None:
     """Print a value as JSON."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(json_text(value, indent=2))
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON that a terminal shows and does not obey; JSON itself escapes only the first controls."""
+    return json.dumps(value, indent=indent, ensure_ascii=False).translate(_CONTROLS)
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tocsin.cli.shown import print_fields, print_rows, target_text
+from tocsin.cli.shown import print_fields, print_json, print_rows, target_text
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,11 @@ def test_lines_of_a_value_stay_lines_and_none_is_filled_up(capsys: pytest.Captur
         "a  bbbbbbbbb",
         "   b",
     ]
+
+
+def test_json_steers_no_terminal_and_reads_as_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"said": "ü \x1b[2J \x9b2J \x7f \x85 \u2603"}
+    print_json(value)
+    text = capsys.readouterr().out
+    assert json.loads(text) == value
+    assert all(letter.isprintable() for letter in text if letter != "\n") and "ü" in text

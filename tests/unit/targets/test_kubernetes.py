@@ -62,6 +62,14 @@ def test_a_job_runs_one_pod_once_within_its_limits_and_tells_whose_it_is() -> No
     assert (env["A"], env["TOCSIN_EXECUTION_ID"], env["TOCSIN_TOKEN"], env["TOCSIN_ATTEMPT"]) == ("b", ID, "41", "2")
 
 
+def test_a_cluster_expands_nothing_in_arguments_and_variables() -> None:
+    """A shell's own process number is written ``$$``, of which a cluster would leave one dollar."""
+    target = ContainerTarget("reports:7", "batch", ("sh", "-c", "echo $(TOCSIN_TOKEN) $$"), {"A": "$(B)", "B": "s$"})
+    [container] = manifest(target)["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["sh", "-c", "echo $$(TOCSIN_TOKEN) $$$$"]
+    assert {one["name"]: one["value"] for one in container["env"]}.items() >= {"A": "$$(B)", "B": "s$$"}.items()
+
+
 def test_names_and_labels_are_those_that_the_cluster_takes_and_one_for_each_dispatch() -> None:
     jobs = [manifest(), manifest(token=42), manifest(attempt=3), manifest(execution_id="a@" + "x" * 150 + "~.1.2")]
     assert len({job["metadata"]["name"] for job in jobs}) == 4

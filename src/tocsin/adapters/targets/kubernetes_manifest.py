@@ -61,8 +61,8 @@ def job_of(attempt: Attempt, target: ContainerTarget, place: KubernetesPlace, wo
     container = client.V1Container(
         name="run",
         image=target.image,
-        args=list(target.argv) or None,
-        env=[client.V1EnvVar(name=name, value=value) for name, value in env.items()],
+        args=[_literal(argument) for argument in target.argv] or None,
+        env=[client.V1EnvVar(name=name, value=_literal(value)) for name, value in env.items()],
         resources=_resources(target),
         security_context=client.V1SecurityContext(allow_privilege_escalation=False),
     )
@@ -88,6 +88,11 @@ def job_of(attempt: Attempt, target: ContainerTarget, place: KubernetesPlace, wo
             ),
         ),
     )
+
+
+def _literal(text: str) -> str:
+    """Return what a cluster makes this very text of: it takes ``$(NAME)`` for a variable, and two dollars for one."""
+    return text.replace("$", "$$")
 
 
 def _resources(target: ContainerTarget) -> client.V1ResourceRequirements | None:
