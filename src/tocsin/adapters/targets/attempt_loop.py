@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import structlog
 
+from tocsin.adapters.targets.daemon_threads import DaemonThreads
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import Attempt, AttemptEnd
@@ -38,6 +39,7 @@ class AttemptLoop:
         self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
         """By the identity of the attempt's ref; only the loop's thread touches it."""
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(DaemonThreads(name=name))
         self._closing = False
         self._thread = threading.Thread(target=self._go_on, name=name, daemon=True)
         self._thread.start()

@@ -6,7 +6,6 @@ Nothing is done twice or behind the owner's back: no retries, no redirects, no c
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import aiohttp
@@ -20,6 +19,7 @@ from tocsin.adapters.targets.answers import (
     readable,
 )
 from tocsin.adapters.targets.attempt_loop import CANCELLED, AttemptLoop
+from tocsin.adapters.targets.daemon_threads import DaemonThreads
 from tocsin.adapters.targets.lookups import ASKING, SharedLookups
 from tocsin.adapters.targets.requests import request_body, request_headers
 from tocsin.adapters.targets.sessions import open_session, tls_context
@@ -71,7 +71,7 @@ class HttpTargetRunner(AttemptLoop):
         self._response_bytes_max = response_bytes_max
         self._signer = signer or Signer({})
         self._callbacks = callbacks or CallbackKeys()
-        self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "dns"))
+        self._loop.set_default_executor(DaemonThreads(DNS_THREADS, "dns"))
         self._lookups = SharedLookups(aiohttp.ThreadedResolver(self._loop), DNS_THREADS)
         self._session: aiohttp.ClientSession = self._await(open_session(tls, rules, KEEP_ALIVE_S, self._lookups))
 

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import aiohttp
@@ -15,6 +14,7 @@ from yarl import URL
 
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.answers import judge_answer, judge_failure
+from tocsin.adapters.targets.daemon_threads import DaemonThreads
 from tocsin.adapters.targets.lookups import ASKING, SharedLookups
 from tocsin.adapters.targets.sessions import open_session, tls_context
 from tocsin.adapters.targets.signatures import Signer
@@ -62,7 +62,7 @@ class HttpWebhookPoster:
         self._ended: deque[PostEnd] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(DNS_THREADS, "webhook-dns"))
+        self._loop.set_default_executor(DaemonThreads(DNS_THREADS, "webhook-dns"))
         self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
         self._thread.start()
         # A recipient is tried seldom enough; a kept connection would only be one that may be closing.
