@@ -23,7 +23,7 @@ INSERT_S: Final = 120.0
 CALM_S: Final = 1.0
 """So long before the due time nothing else may go on, or the round says nothing."""
 DRAIN_S: Final = 60.0
-DRAIN_PER_S: Final = 200.0
+DRAIN_PER_S: Final = 100.0
 """The slowest is waited for: so long, and a second for so many jobs."""
 LOOK_S: Final = 0.02
 TAIL_LOOK_S: Final = 0.02

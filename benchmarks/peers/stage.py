@@ -152,6 +152,11 @@ class PostgresStage(PeerStage):
         super().__init__(peer, directory, server)
         self._server = server
 
+    def insert(self, n: int, warm: int, due_ms: int, wait_s: float) -> None:
+        super().insert(n, warm, due_ms, wait_s)
+        # Autovacuum would do it within a minute; without figures of the tables queries are planned badly.
+        self._server.rows("ANALYZE")
+
     def open_count(self, n: int) -> int:
         return self._server.number(f"SELECT count(*) FROM ({self._peer.open_query}) AS found")
 
