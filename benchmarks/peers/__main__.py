@@ -24,7 +24,7 @@ from benchmarks.peers.tocsin_stage import Tocsin
 from benchmarks.plot import write_bars, write_cumulative
 from benchmarks.results_file import RESULTS, write_result
 
-CONTESTANTS: Final[tuple[Contestant, ...]] = (Tocsin(), *PEERS)
+CONTESTANTS: Final[tuple[Contestant, ...]] = (Tocsin("tocsin", 1), Tocsin("tocsin-2", 2), *PEERS)
 ON_DISK: Final = "/var/tmp"
 """/tmp is memory on some machines, and there nothing would be durable."""
 

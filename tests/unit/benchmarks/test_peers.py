@@ -78,6 +78,7 @@ def test_the_best_peer_is_the_measure_and_a_failed_one_is_none() -> None:
         "set_up": {"tocsin": {"as": "…"}},
         "burst, n=20000": {
             "tocsin": ours,
+            "tocsin-2": {"starts_per_s": 9_000, "completed_per_s": 9_000},
             "river": {"starts_per_s": 101, "completed_per_s": 100},
             "db-scheduler": {"starts_per_s": 50, "completed_per_s": 80},
             "quartz": {"failed": "no Java"},
