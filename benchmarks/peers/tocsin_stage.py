@@ -79,7 +79,7 @@ class TocsinStage:
 
     def __init__(self, system: Rig, directory: Path, roles: ExitStack, workers: int) -> None:
         self.starts = directory / "starts"
-        self._names_of_workers = [f"worker-{number}" for number in range(1, workers + 1)]
+        self._names_of_workers = ["worker", *(f"worker-{number}" for number in range(2, workers + 1))]
         self._system = system
         self._names = TopicNames(system.settings.kafka.topic_prefix)
         self._trigger = roles.enter_context(system.role("trigger", system.owns_all))
