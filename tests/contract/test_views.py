@@ -20,7 +20,7 @@ from tocsin.domain.instants import DAY, MINUTE, SECOND, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.schedules import RunAt
 from tocsin.domain.targets import HttpTarget
-from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen, Run, ViewReader, ViewWriter
+from tocsin.ports.views import DispatchSeen, EventSeen, JobSeen, Run, RunPlace, ViewReader, ViewWriter
 
 NOON = parse_rfc3339("2026-10-11T12:00:00Z")
 CREATED = version_of(1, 3)
@@ -46,8 +46,10 @@ class Views:
             found += more
         return found
 
-    def list_runs(self, job_id: str, newest: int, oldest: int, limit: int = 100) -> list[Run]:
-        return asyncio.run(self.reader.list_runs(job_id, newest, oldest, limit))
+    def list_runs(
+        self, job_id: str, newest: int, oldest: int, limit: int = 100, after: RunPlace | None = None
+    ) -> list[Run]:
+        return asyncio.run(self.reader.list_runs(job_id, newest, oldest, limit, after))
 
     def read_run(self, execution: str) -> list[Run]:
         return asyncio.run(self.reader.read_run(execution))
@@ -308,6 +310,27 @@ def test_of_one_nominal_time_the_latest_attempt_comes_first(views: Views) -> Non
     views.writer.write([], [dispatch(one) for one in sent], [])
     found = [(run.scheduled_for - NOON, run.attempt) for run in views.list_runs(job_id, NOON + MINUTE, NOON)]
     assert found == [(SECOND, 2), (SECOND, 1), (0, 2), (0, 1)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 100])
+def test_a_page_of_runs_goes_on_behind_a_place_also_within_one_nominal_time(views: Views, limit: int) -> None:
+    job_id, old, first = new_id(), NOON - 40 * DAY, NOON - 70 * DAY
+    sent = [head(job_id, at, attempt=attempt) for at in (NOON, NOON - 1, old, first) for attempt in (1, 2, 3)]
+    by_hand = [triggered_execution_id(job_id, CREATED, NOON, f"cmd_{n}" + "0" * 31) for n in range(2)]
+    sent += [one._replace(execution_id=execution) for one in sent[:2] for execution in by_hand]
+    views.writer.write([], [dispatch(one) for one in sent], [])
+    whole = views.list_runs(job_id, NOON, first)
+    assert len(whole) == len(sent)
+    places = [RunPlace(run.scheduled_for, run.execution_id, run.attempt) for run in whole]
+    for number, place in enumerate(places):
+        assert views.list_runs(job_id, NOON, first, limit, place) == whole[number + 1 :][:limit]
+    between = RunPlace(NOON - 2, "x", 1)
+    assert (
+        views.list_runs(job_id, NOON, first, limit, between)
+        == [run for run in whole if run.scheduled_for <= old][:limit]
+    )
+    assert views.list_runs(job_id, NOON - 1, old, 100, places[0]) == [w for w in whole if old <= w.scheduled_for < NOON]
+    assert views.list_runs(job_id, NOON, old, 100, RunPlace(first, "x", 1)) == []
 
 
 def test_a_job_without_runs_lists_none(views: Views) -> None:

@@ -32,6 +32,7 @@ def list_runs(
     ctx: typer.Context,
     job_id: JobId,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500)] = 50,
+    page_token: Annotated[str | None, typer.Option("--page-token", help="Go on where a page ended.")] = None,
     gateway: Gateway = None,
     tenant: Tenant = None,
     output: OutputOption = Output.TABLE,
@@ -39,11 +40,12 @@ def list_runs(
     """List the attempts of a job's executions, newest first."""
     with failures_told():
         path = path_of("jobs", job_id, "runs")
-        answer = open_door(ctx, gateway, tenant).ask("GET", path, query={"limit": str(limit)}).body
+        query = {"limit": str(limit)} | ({"page_token": page_token} if page_token else {})
+        answer = open_door(ctx, gateway, tenant).ask("GET", path, query=query).body
         if output is Output.JSON:
             print_json(answer)
         elif not answer["runs"]:
-            typer.echo("none yet")
+            typer.echo("no more" if page_token else "none yet")
         else:
             heads = ("SCHEDULED FOR", "STATE", "ATTEMPT", "LATE", "TOOK", "WHAT", "EXECUTION")
             rows = (
@@ -59,6 +61,8 @@ def list_runs(
                 for run in answer["runs"]
             )
             print_rows(heads, rows)
+            if answer["next_page_token"]:
+                typer.echo(f"more: --page-token {answer['next_page_token']}")
 
 
 @app.command("get")

@@ -107,6 +107,21 @@ def redrives_of(attempts: Sequence[Run]) -> int:
     return max((run.redrives for run in attempts), default=0)
 
 
+class RunPlace(NamedTuple):
+    """Where a run stands in the list of its job's: the newest nominal time first, then by execution, its latest attempt
+    first."""
+
+    scheduled_for: Micros
+    execution_id: str
+    attempt: int
+
+    def is_before(self, run: Run) -> bool:
+        """Tell whether a run stands behind this place."""
+        if run.scheduled_for != self.scheduled_for:
+            return run.scheduled_for < self.scheduled_for
+        return (run.execution_id, -run.attempt) > (self.execution_id, -self.attempt)
+
+
 class ViewWriter(Protocol):
     """The projector's side. Returns only when everything is acknowledged; raises ``Unavailable`` otherwise."""
 
@@ -143,8 +158,17 @@ class ViewReader(Protocol):
         """Return up to ``limit`` of a tenant's jobs. Raises ``InvalidInput`` for a token that it did not give."""
         ...
 
-    async def list_runs(self, job_id: str, newest: Micros, oldest: Micros, limit: int) -> list[Run]:
-        """Return up to ``limit`` attempts of a job with nominal times in the span, newest first."""
+    async def list_runs(
+        self, job_id: str, newest: Micros, oldest: Micros, limit: int, after: RunPlace | None = None
+    ) -> list[Run]:
+        """Return up to ``limit`` attempts of a job with nominal times in the span, newest first.
+
+        Args:
+            job_id: whose.
+            newest, oldest: the span, both ends in it.
+            limit: how many.
+            after: only those that stand behind it.
+        """
         ...
 
     async def read_run(self, execution_id: str) -> list[Run]:

@@ -197,6 +197,10 @@ def test_runs_are_listed_and_read_with_what_there_is_to_say(terminal: Terminal) 
         "DEAD",
         "SKIPPED",
     ]
+    more = terminal.run("runs", "list", "nightly", "--limit", "2").stdout.splitlines()[-1]
+    token = more.removeprefix("more: --page-token ")
+    lines = terminal.run("runs", "list", "nightly", "--page-token", token).stdout.splitlines()
+    assert len(lines) == 2 and "200 OK" in lines[1]
     told = terminal.error("runs", "get", "x.1.2", exit_code=4)
     assert "no run is known" in told and "`tocsin runs list JOB`" in told and "tocsin jobs list" not in told
     assert "`tocsin jobs list`" in terminal.error("jobs", "get", "x", exit_code=4)

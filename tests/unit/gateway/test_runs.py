@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.unit.gateway.house import MINIMAL, NOON, TARGET, House, problem_of, visit
 from tocsin.domain import ids
 from tocsin.domain.executions import AttemptError, AttemptHead, ExecutionEvent
 from tocsin.domain.instants import DAY, SECOND
 from tocsin.ports.views import DispatchSeen, EventSeen, Run
-from tocsin.roles.gateway.models import RunModel
+from tocsin.roles.gateway.models import RunListModel, RunModel
 
 
 def head_of(job: dict[str, Any], scheduled_for: int, tenant_id: str = "default") -> AttemptHead:
@@ -49,7 +50,7 @@ def test_a_run_is_queued_until_its_end_is_known() -> None:
 
     async def scene(client: httpx.AsyncClient) -> None:
         job = await created(client)
-        assert (await client.get(f"/v1/jobs/{job['job_id']}/runs")).json() == {"runs": []}
+        assert (await client.get(f"/v1/jobs/{job['job_id']}/runs")).json()["runs"] == []
         head = head_of(job, NOON + 60 * SECOND)
         dispatched(house, head)
         response = await client.get(f"/v1/jobs/{job['job_id']}/runs?limit=50")
@@ -89,10 +90,55 @@ def test_a_retry_is_late_from_the_end_of_its_delay_and_only_where_that_is_known(
         listed = (await client.get(path)).json()["runs"]
         assert [run["lateness_ms"] for run in listed] == [1.0, 4.0, 2.5]
         cut = (await client.get(f"{path}?limit=2")).json()["runs"]
-        assert [run["lateness_ms"] for run in cut] == [1.0, None], "what was before the second is not at hand"
+        assert [run["lateness_ms"] for run in cut] == [1.0, 4.0], "what follows a page tells when its last was due"
+        orphan = head_of(job, NOON + 30 * SECOND)._replace(attempt=2)
+        ended(house, orphan)
+        assert (await client.get(path)).json()["runs"][-1]["lateness_ms"] is None, "nothing tells when it was due"
         lost = head_of(job, NOON + 120 * SECOND)._replace(losses=1)
         dispatched(house, lost, late_us=12 * SECOND)
         assert (await client.get(f"{path}?limit=1")).json()["runs"][0]["lateness_ms"] is None
+
+    visit(house, scene)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
+def test_pages_hold_every_run_once_in_order_also_where_many_share_a_nominal_time(limit: int) -> None:
+    house = House()
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        job = await created(client)
+        path = f"/v1/jobs/{job['job_id']}/runs"
+        wanted = []
+        for minutes in (3, 2, 1):
+            head = head_of(job, NOON + minutes * 60 * SECOND)
+            by_hand = head.execution_id.rpartition(".")[0] + f".t{head.scheduled_for}.cmd"
+            for execution_id in sorted((head.execution_id, f"{by_hand}1", f"{by_hand}2")):
+                for attempt in (3, 2, 1):
+                    ended(house, head._replace(execution_id=execution_id, attempt=attempt))
+                    wanted.append((execution_id, attempt))
+        found, query = [], {"limit": limit}
+        while True:
+            page = (await client.get(path, params=query)).json()
+            RunListModel.model_validate(page)
+            found += [(run["execution_id"], run["attempt"]) for run in page["runs"]]
+            if page["next_page_token"] is None:
+                break
+            assert len(page["runs"]) == limit
+            query["page_token"] = page["next_page_token"]
+        assert found == wanted
+        for token in (
+            "x",
+            "0.x",
+            "1.x",
+            f"1.{wanted[0][0].replace('job_', 'job_0')}",
+            "",
+            f"01.{wanted[0][0]}",
+            f"{2**31}.{wanted[0][0]}",
+        ):
+            problem = problem_of(await client.get(path, params={"page_token": token}), 422)
+            assert problem["faults"][0]["field"] == "page_token"
+        end = {"page_token": "1." + head_of(job, SECOND).execution_id}
+        assert (await client.get(path, params=end)).json() == {"runs": [], "next_page_token": None}
 
     visit(house, scene)
 

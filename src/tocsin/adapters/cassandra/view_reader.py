@@ -16,7 +16,7 @@ from tocsin.domain.errors import NotFound, Undecodable
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import LATEST, Micros, month_of, months_back
 from tocsin.domain.letters import LetterId, day_of
-from tocsin.ports.views import FiledLetter, JobPage, Run
+from tocsin.ports.views import FiledLetter, JobPage, Run, RunPlace
 
 _AT_ONCE_MAX: Final = 16
 """Partitions read at once where a page may need several."""
@@ -53,8 +53,16 @@ class CassandraViewReader:
                 break
         return _page(found, limit)
 
-    async def list_runs(self, job_id: str, newest: Micros, oldest: Micros, limit: int) -> list[Run]:
+    async def list_runs(
+        self, job_id: str, newest: Micros, oldest: Micros, limit: int, after: RunPlace | None = None
+    ) -> list[Run]:
         found: list[Run] = []
+        if after is not None and after.scheduled_for <= newest:
+            newest = after.scheduled_for - 1
+            if after.scheduled_for >= oldest:
+                found += await self._rest_of_its_time(job_id, after, limit)
+        if newest < oldest or len(found) >= limit:
+            return found
         for months in _growing(months_back(newest, oldest)):
             wanted = limit - len(found)
             asked = [self._ask("select_runs", (job_id, month, newest, oldest, wanted)) for month in months]
@@ -63,6 +71,14 @@ class CassandraViewReader:
             if len(found) >= limit:
                 break
         return found[:limit]
+
+    async def _rest_of_its_time(self, job_id: str, after: RunPlace, limit: int) -> list[Run]:
+        """Return what stands behind a place at its nominal time: the rest of its execution, then other executions."""
+        at = (job_id, month_of(after.scheduled_for), after.scheduled_for, after.execution_id)
+        rows = await self._ask("select_runs_of", (*at, after.attempt, limit))
+        if len(rows) < limit:
+            rows = [*rows, *await self._ask("select_runs_at", (*at, limit - len(rows)))]
+        return list(map(run_of, rows))
 
     async def read_run(self, execution_id: str) -> list[Run]:
         try:

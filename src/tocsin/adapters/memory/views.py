@@ -13,7 +13,7 @@ from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import JobState
 from tocsin.domain.letters import LetterId, day_of, tenant_of
 from tocsin.ports.schedule_store import JobRow, StoreWrites
-from tocsin.ports.views import DispatchSeen, EventSeen, FiledLetter, JobPage, JobSeen, LetterSeen, Run
+from tocsin.ports.views import DispatchSeen, EventSeen, FiledLetter, JobPage, JobSeen, LetterSeen, Run, RunPlace
 
 _TOKEN_MARK = "after:"
 
@@ -98,13 +98,17 @@ class MemoryViews:
         rows = found[:limit]
         return JobPage([snapshot for _, snapshot in rows], _TOKEN_MARK + rows[-1][0] if len(found) > limit else None)
 
-    async def list_runs(self, job_id: str, newest: Micros, oldest: Micros, limit: int) -> list[Run]:
+    async def list_runs(
+        self, job_id: str, newest: Micros, oldest: Micros, limit: int, after: RunPlace | None = None
+    ) -> list[Run]:
         self._check()
         found = [
             _run(place, seen)
             for place, seen in self._runs.items()
             if place[0] == job_id and oldest <= place[1] <= newest
         ]
+        if after is not None:
+            found = [run for run in found if after.is_before(run)]
         return sorted(found, key=lambda run: (-run.scheduled_for, run.execution_id, -run.attempt))[:limit]
 
     async def read_run(self, execution_id: str) -> list[Run]:

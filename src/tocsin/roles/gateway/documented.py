@@ -168,7 +168,11 @@ DELETE_JOB: Final = _operation(
     (_TENANT, _IF_MATCH),
 )
 LIST_RUNS: Final = _operation(
-    "list_runs", "runs", {200: (models.RunListModel, "Attempts, newest first.")}, (404, 422, 503), (_TENANT, _LIMIT)
+    "list_runs",
+    "runs",
+    {200: (models.RunListModel, "A page of attempts.")},
+    (404, 422, 503),
+    (_TENANT, _LIMIT, _PAGE_TOKEN),
 )
 GET_RUN: Final = _operation(
     "get_run", "runs", {200: (models.ExecutionModel, "The execution.")}, (404, 422, 503), (_TENANT,)

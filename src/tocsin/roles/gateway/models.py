@@ -320,9 +320,10 @@ class RunModel(BaseModel):
 
 
 class RunListModel(BaseModel):
-    """Attempts, newest first."""
+    """A page of attempts, newest first."""
 
     runs: list[RunModel]
+    next_page_token: str | None = Field(description="null on the last page")
 
 
 class ExecutionModel(BaseModel):

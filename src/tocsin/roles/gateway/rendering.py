@@ -62,9 +62,14 @@ def _catch_up_json(policy: CatchUpPolicy) -> dict[str, Any]:
     }
 
 
-def runs_json(newest_first: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return attempts as a list has them: each execution's latest first, so that what led to one stands behind it."""
-    return [run_json(run, before) for run, before in pairwise((*newest_first, None)) if run is not None]
+def runs_json(newest_first: Sequence[Run], following: Run | None = None) -> list[dict[str, Any]]:
+    """Return attempts as a list has them: each execution's latest first, so that what led to one stands behind it.
+
+    Args:
+        newest_first: the attempts.
+        following: what stands behind the last one.
+    """
+    return [run_json(run, before) for run, before in pairwise((*newest_first, following)) if run is not None]
 
 
 def run_json(run: Run, before: Run | None) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from tocsin.roles.gateway.answers import VIEW_HEADERS, Json
 from tocsin.roles.gateway.jobs import read_job
 from tocsin.roles.gateway.parts import GatewayParts, parts_of
 from tocsin.roles.gateway.rendering import execution_json, runs_json
-from tocsin.roles.gateway.requests import execution_of, job_id_of, limit_of, query_of, tenant_of
+from tocsin.roles.gateway.requests import execution_of, job_id_of, limit_of, page_token_of, query_of, tenant_of
+from tocsin.roles.gateway.run_pages import place_of, read_page, token_of
 
 router = APIRouter()
 
@@ -34,18 +35,23 @@ SLACK: Final = DAY
 async def list_runs(request: Request, job_id: str) -> Json:
     """List the attempts of a job's executions, newest first; those of a deleted job stay readable."""
     parts = parts_of(request)
-    limit = limit_of(query_of(request, ("limit",)))
+    query = query_of(request, ("limit", "page_token"))
+    limit, token = limit_of(query), page_token_of(query)
     tenant_id = tenant_of(request)
     whole_id = job_id_of(tenant_id, job_id)
+    after = None if token is None else place_of(token, tenant_id, whole_id)
     job = await read_job(parts, tenant_id, whole_id)
-    found: list[Run] = []
-    for newest, oldest in _spans(whole_id, job, parts.clock.now()):
-        if len(found) < limit:
-            found += await parts.views.list_runs(whole_id, newest, oldest, limit - len(found))
-    runs = _of_tenant(found, tenant_id, job)
-    if job is None and not runs:
+    spans = _spans(whole_id, job, parts.clock.now())
+    # One more says whether there are more, and when it was that the last of the page was due.
+    found = await read_page(parts.views, whole_id, spans, limit + 1, after)
+    runs = _of_tenant(found[:limit], tenant_id, job)
+    if job is None and not runs and after is None:
         raise NotFound("job", job_id)
-    return Json({"runs": runs_json(runs)}, headers=VIEW_HEADERS)
+    body = {
+        "runs": runs_json(runs, found[limit] if len(found) > limit else None),
+        "next_page_token": token_of(found[limit - 1]) if len(found) > limit else None,
+    }
+    return Json(body, headers=VIEW_HEADERS)
 
 
 @router.get("/v1/runs/{execution_id}", response_model=None, **doc.GET_RUN)
