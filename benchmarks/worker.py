@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from benchmarks.http_server import http_server
@@ -38,6 +39,7 @@ from tocsin.adapters.metrics.prometheus import PrometheusMeter
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.handlers import HandlerRunner
 from tocsin.adapters.targets.http import HttpTargetRunner
+from tocsin.adapters.targets.output import OutputWriter
 from tocsin.bootstrap.process import SystemClock
 from tocsin.bootstrap.worker import SWITCH_INTERVAL_S
 from tocsin.domain.executions import AttemptHead, AttemptReport, ReportKind, dispatch_key
@@ -91,10 +93,30 @@ def does_nothing() -> HandlerApp:
     return app
 
 
+class NoStore:
+    """Fulfils ``RunLogStore`` where nothing is said."""
+
+    def write(self, logs: Sequence[Any]) -> None:
+        raise SystemExit("a handler that does nothing has said something")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def output() -> OutputWriter:
+    """Return what keeps the output of handlers in a real worker."""
+    return OutputWriter(NoStore(), SystemClock(), PrometheusMeter())
+
+
 class Counted(PrometheusMeter):
-    """The meter of a real worker, and how many reports are acknowledged."""
+    """The meter of a real worker, how many attempts succeeded, and how many reports are acknowledged."""
 
     acknowledged = 0
+    succeeded = 0
+
+    def finished(self, kind: str, duration_s: float) -> None:
+        super().finished(kind, duration_s)
+        self.succeeded += kind == ReportKind.SUCCEEDED
 
     def reported(self, count: int) -> None:
         super().reported(count)
@@ -128,6 +150,15 @@ def committed(system: Rig, group: str, topic: str) -> int:
     return sum(max(0, place.offset) for place in places)
 
 
+def begin_group(system: Rig, group: str, topic: str) -> None:
+    """Commit the beginning of a topic, as is done when a lane is made: what has no commit, a worker returns unread."""
+    partitions = range(count_partitions(system.bootstrap, topic, READY_S))
+    beginning = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number, 0) for number in partitions])
+    admin = AdminClient(base_config(system.bootstrap, "begin"))
+    for future in admin.alter_consumer_group_offsets([beginning]).values():
+        future.result(READY_S)
+
+
 def lane_config(system: Rig, group: str) -> dict[str, Any]:
     worker = system.settings.worker
     return consumer_config(
@@ -145,6 +176,7 @@ def worker_round(
 ) -> float:
     """Let one worker run all executions of a topic; return the seconds from its first assignment to its last commit."""
     names, group = TopicNames(system.settings.kafka.topic_prefix), f"bench-{uuid.uuid4().hex[:8]}"
+    begin_group(system, group, topic)
     meter = Counted()
     reports = KafkaReportSink(producer_config(system.bootstrap, group), names.reports)
     loop = WorkerLoop(
@@ -169,8 +201,10 @@ def worker_round(
             profiler.disable()
     finally:
         loop.close()
-    if (found := committed(system, group, topic)) != n or meter.acknowledged != n:
-        raise SystemExit(f"of {n} executions {meter.acknowledged} were reported, and offsets up to {found} committed")
+    found = committed(system, group, topic)
+    if not found == meter.acknowledged == meter.succeeded == n:
+        told = f"{meter.succeeded} succeeded, {meter.acknowledged} were reported"
+        raise SystemExit(f"of {n} executions {told}, and offsets up to {found} committed")
     if profiler and profile:
         with profile.open("w") as out:
             pstats.Stats(profiler, stream=out).sort_stats("tottime").print_stats(45)
@@ -187,6 +221,7 @@ def runner_round(
 def bare_noop_round(system: Rig, topic: str, n: int) -> float:
     """Consume, commit, produce and flush in batches, by nothing but the client library; return the seconds."""
     names, group = TopicNames(system.settings.kafka.topic_prefix), f"bare-{uuid.uuid4().hex[:8]}"
+    begin_group(system, group, topic)
     report = _a_report()
     producer = Producer(producer_config(system.bootstrap, group))
     consumer = Consumer(lane_config(system, group))
@@ -283,7 +318,7 @@ def measure(system: Rig, given: argparse.Namespace) -> dict[str, Any]:
         limits = WorkerLimits(running_max=2 * BATCH, tenant_running_max=2 * BATCH)
         runners: dict[str, Callable[[], TargetRunner]] = {
             "loop": EndsAtOnce,
-            "handler": lambda: HandlerRunner(does_nothing(), SystemClock(), None),
+            "handler": lambda: HandlerRunner(does_nothing(), SystemClock(), None, output()),
         }
         for kind, runner in runners.items():
             figures[kind] = alternate(

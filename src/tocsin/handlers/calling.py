@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Protocol
 
 import pydantic_core
 
@@ -53,10 +54,29 @@ def call(handler: Handler, payload_json: str | None, context: Context) -> Handle
         return judged(error, context)
 
 
-async def call_async(handler: Handler, payload_json: str | None, context: Context, timeout_s: float) -> HandlerEnd:
-    """Await a coroutine function to its end, or to its time limit; being cancelled is an end too."""
+class Limit(Protocol):
+    """A time limit, as ``asyncio.timeout`` makes them."""
+
+    def expired(self) -> bool: ...
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None: ...
+
+
+async def call_async(
+    handler: Handler, payload_json: str | None, context: Context, timeout_s: float, limit: Limit
+) -> HandlerEnd:
+    """Await a coroutine function to its end, or to its time limit; being cancelled is an end too.
+
+    Args:
+        timeout_s: what the limit says, to tell it.
+        limit: not entered yet.
+    """
     try:
-        async with asyncio.timeout(timeout_s) as limit:
+        async with limit:
             value = await handler.function(**handler.arguments(payload_json, context))
         return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
     except asyncio.CancelledError:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -16,9 +15,23 @@ from tocsin.domain.instants import Micros
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, eq=False)
+_PROCESSORS: Final = (
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.dev.ConsoleRenderer(
+        colors=False,
+        pad_event_to=0,
+        pad_level=False,
+        # Where rich is installed, others show the values of local variables, and those are secrets.
+        exception_formatter=structlog.dev.plain_traceback,
+    ),
+)
+"""How what is kept with a run is written; making them costs more than a short handler."""
+_LEVELS: Final = structlog.make_filtering_bound_logger(0)
+
+
 class Context:
-    """One attempt.
+    """One attempt. What few handlers ask for is made when they do.
 
     Attributes:
         execution_id: of the logical run, the same over retries and redeliveries: do the work once for each.
@@ -28,35 +41,86 @@ class Context:
         scheduled_for: the nominal time, aware, in UTC; not the time of the call.
         redelivered: this very attempt may have run before.
         log: a structlog logger, bound to the attempt.
+        keeps_output: what is logged is kept with the run, for whoever reads its output.
     """
 
-    execution_id: str
-    job_id: str
-    tenant_id: str
-    attempt: int
-    token: int
-    scheduled_for: datetime
-    redelivered: bool = False
-    log: Any = field(default_factory=structlog.get_logger, repr=False)
-    keeps_output: bool = False
-    """What is logged is kept with the run, for whoever reads its output."""
-    _cancel: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    __slots__ = ("_cancelled", "_head", "_log", "_redelivered", "_told", "_write")
+
+    def __init__(self, head: AttemptHead, redelivered: bool, write: Callable[[bytes], object] | None) -> None:
+        self._head = head
+        self._redelivered = redelivered
+        self._write = write
+        self._log: Any = None
+        self._cancelled = False
+        self._told: asyncio.Event | None = None
+        """Of the cancel, where somebody waits for it."""
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.execution_id}, attempt {self.attempt}, token {self.token}>"
+
+    @property
+    def execution_id(self) -> str:
+        return self._head.execution_id
+
+    @property
+    def job_id(self) -> str:
+        return self._head.job_id
+
+    @property
+    def tenant_id(self) -> str:
+        return self._head.tenant_id
+
+    @property
+    def attempt(self) -> int:
+        return self._head.attempt
+
+    @property
+    def token(self) -> int:
+        return self._head.token
+
+    @property
+    def scheduled_for(self) -> datetime:
+        return as_datetime(self._head.scheduled_for)
+
+    @property
+    def redelivered(self) -> bool:
+        return self._redelivered
+
+    @property
+    def keeps_output(self) -> bool:
+        return self._write is not None
+
+    @property
+    def log(self) -> Any:
+        if self._log is None:
+            head, write = self._head, self._write
+            if write is None:
+                self._log = structlog.get_logger().bind(execution_id=head.execution_id, attempt=head.attempt)
+            else:
+                self._log = _logger_to(write)
+        return self._log
 
     @property
     def cancelled(self) -> bool:
         """Whether the attempt was told to stop. An async handler is also cancelled; a sync one's process is killed."""
-        return self._cancel.is_set()
+        return self._cancelled
 
     async def wait_cancelled(self) -> None:
         """Return once the attempt is told to stop."""
-        await self._cancel.wait()
+        if self._cancelled:
+            return
+        if self._told is None:
+            self._told = asyncio.Event()
+        await self._told.wait()
 
     def cancel(self) -> None:
         """Tell the attempt to stop; for whoever runs it, on the thread that runs it."""
-        self._cancel.set()
+        self._cancelled = True
+        if self._told is not None:
+            self._told.set()
 
 
-def context_of(head: AttemptHead, redelivered: bool, write: Callable[[bytes], None] | None = None) -> Context:
+def context_of(head: AttemptHead, redelivered: bool, write: Callable[[bytes], object] | None = None) -> Context:
     """Return the context of a dispatch.
 
     Args:
@@ -64,35 +128,14 @@ def context_of(head: AttemptHead, redelivered: bool, write: Callable[[bytes], No
         redelivered: whether it may have run before.
         write: takes what is logged, as text for people; None: it goes to the process's own log.
     """
-    logger = structlog.get_logger() if write is None else _logger_to(write)
-    return Context(
-        execution_id=head.execution_id,
-        job_id=head.job_id,
-        tenant_id=head.tenant_id,
-        attempt=head.attempt,
-        token=head.token,
-        scheduled_for=as_datetime(head.scheduled_for),
-        redelivered=redelivered,
-        log=logger.bind(execution_id=head.execution_id, attempt=head.attempt) if write is None else logger,
-        keeps_output=write is not None,
-    )
+    return Context(head, redelivered, write)
 
 
-def _logger_to(write: Callable[[bytes], None]) -> Any:
+def _logger_to(write: Callable[[bytes], object]) -> Any:
     return structlog.wrap_logger(
         _Lines(write),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.dev.ConsoleRenderer(
-                colors=False,
-                pad_event_to=0,
-                pad_level=False,
-                # Where rich is installed, others show the values of local variables, and those are secrets.
-                exception_formatter=structlog.dev.plain_traceback,
-            ),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(0),
+        processors=_PROCESSORS,
+        wrapper_class=_LEVELS,
         context_class=dict,
         cache_logger_on_first_use=False,
     ).bind()
@@ -101,7 +144,7 @@ def _logger_to(write: Callable[[bytes], None]) -> Any:
 class _Lines:
     """Writes each event as a line."""
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
+    def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
 
     def msg(self, message: str) -> None:

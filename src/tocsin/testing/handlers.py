@@ -13,7 +13,7 @@ from tocsin.domain.fields import FieldReader
 from tocsin.domain.ids import execution_id
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HandlerTarget, parse_target
 from tocsin.handlers.calling import HandlerEnd, call, call_async, find
-from tocsin.handlers.context import context_of
+from tocsin.handlers.context import Context, context_of
 from tocsin.handlers.registry import Handler, HandlerApp
 
 JOB: Final = "job_00000000000070008000000000000001"
@@ -67,7 +67,11 @@ def run_handler(
     if not handler.is_async:
         return call(handler, target.payload, context)
     with ThreadPoolExecutor(1) as other:  # a test may itself run on a loop, and loops do not nest
-        return other.submit(lambda: asyncio.run(call_async(handler, target.payload, context, timeout_s))).result()
+        return other.submit(asyncio.run, _awaited(handler, target.payload, context, timeout_s)).result()
+
+
+async def _awaited(handler: Handler, payload: str | None, context: Context, timeout_s: float) -> HandlerEnd:
+    return await call_async(handler, payload, context, timeout_s, asyncio.timeout(timeout_s))
 
 
 def _target(app: HandlerApp, name: str, payload: Any, timeout_s: float) -> HandlerTarget:

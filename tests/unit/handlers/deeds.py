@@ -79,6 +79,27 @@ async def async_log(context: tocsin.Context) -> str:
     return "ok"
 
 
+@app.handler("async-silent")
+async def async_silent(context: tocsin.Context) -> int:
+    return context.attempt
+
+
+said_late = threading.Event()
+left: list[asyncio.Task[None]] = []
+
+
+@app.handler("async-late-log")
+async def async_late_log(context: tocsin.Context) -> None:
+    """Leave something behind that speaks when it is too late."""
+
+    async def late() -> None:
+        await asyncio.sleep(0.01)
+        context.log.info("late")
+        said_late.set()
+
+    left.append(asyncio.create_task(late()))
+
+
 @app.handler("async-exit")
 async def async_exit() -> None:
     raise SystemExit(1)

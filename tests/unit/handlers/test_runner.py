@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.handlers import deeds
 from tests.unit.handlers.deeds import app
 from tocsin.adapters.targets.alone import AloneRunner
 from tocsin.adapters.targets.handler_children import CHILD_DIED, NO_PROCESS, HandlerChildren
@@ -19,6 +22,7 @@ from tocsin.bootstrap.process import SystemClock
 from tocsin.config import Settings
 from tocsin.domain.executions import REAPED, AttemptHead, Execution, ReportKind, Started
 from tocsin.domain.targets import HandlerTarget
+from tocsin.handlers.context import context_of
 from tocsin.ports.run_logs import LogPlace
 from tocsin.ports.targets import Attempt, AttemptEnd, RunnerSpec
 
@@ -195,6 +199,16 @@ def test_an_async_handler_hears_that_it_is_cancelled(house: House) -> None:
     assert house.end_of(late).error is not None
 
 
+def test_what_is_cancelled_before_its_first_step_is_an_end_too(house: House) -> None:
+    loop, held = house.runner._on_loop._loop, threading.Event()
+    loop.call_soon_threadsafe(held.wait, WAIT_S)  # so that both orders come in one turn of the loop
+    ref, other = house.start("async-log"), house.start("async-log")
+    house.runner.cancel([ref])
+    held.set()
+    assert house.end_of(ref).kind is ReportKind.CANCELLED
+    assert house.end_of(other).kind is ReportKind.SUCCEEDED
+
+
 def test_what_no_process_becomes_free_for_is_given_back_as_not_started(
     tmp_path: Path, started: Callable[[], int | None]
 ) -> None:
@@ -258,3 +272,30 @@ def test_what_handlers_print_and_log_is_kept_with_their_run() -> None:
         assert said in text
     assert b"n=2" in logs.kept[LogPlace(f"job_1.1.{asynchronous[4:]}", 2, 7)]
     assert logs.over == set(logs.kept)
+
+
+def test_a_handler_that_says_nothing_has_no_log_and_what_is_said_after_its_end_is_dropped() -> None:
+    logs = Logs()
+    house = House(children=1, logs=logs)
+    try:
+        silent, late = house.start("async-silent"), house.start("async-late-log")
+        assert {house.end_of(ref).kind for ref in (silent, late)} == {ReportKind.SUCCEEDED}
+        house.wait_for(deeds.said_late.is_set)
+    finally:
+        house.runner.close()
+    assert not logs.kept
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_whoever_waits_for_a_cancel_hears_of_it(before: bool) -> None:
+    async def scene() -> bool:
+        context = context_of(AttemptHead(1, 1, 0, "job_1.1.5", "job_1", "default", 1, 5, 5), False)
+        if before:
+            context.cancel()
+        waiting = asyncio.create_task(context.wait_cancelled())
+        await asyncio.sleep(0)
+        context.cancel()
+        await asyncio.wait_for(waiting, WAIT_S)
+        return context.cancelled
+
+    assert asyncio.run(scene())

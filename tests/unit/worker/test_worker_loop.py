@@ -391,11 +391,41 @@ def test_the_wait_grows_while_nothing_happens() -> None:
     waits.clear()
     worker.steps(2)
     world.dispatch("a")
-    worker.steps(9)
+    worker.steps(25)
     assert waits[1] == world.limits.poll_wait_max_s, "nothing can end, so only a record can wake it"
     assert waits[3] == 0
     assert waits[4:7] == sorted(waits[4:7])
     assert 0 < waits[4] < waits[-1] == world.limits.poll_wait_max_s
+
+
+def test_where_enough_waits_already_a_turn_leaves_attempts_the_processor() -> None:
+    """A poll then only takes what it cannot help to take, and returns at once: it is no reason to turn again."""
+    world = World()
+    worker = world.worker()
+    polls: list[float] = []
+    waits: list[float] = []
+    poll, acknowledged = worker.log.poll, worker.sink.acknowledged
+
+    def noting(limit: int, wait_s: float) -> list[Delivery]:
+        polls.append(wait_s)
+        return poll(limit, wait_s)
+
+    def waiting(wait_s: float) -> list[Any]:
+        waits.append(wait_s)
+        return acknowledged(wait_s)
+
+    worker.log.poll = noting  # type: ignore[method-assign]
+    worker.sink.acknowledged = waiting  # type: ignore[method-assign]
+    running, ahead = world.limits.running_max, world.limits.read_ahead_records_max
+    for number in range(running + 2 * ahead):
+        world.dispatch(f"job-{number}")
+    worker.steps(5)
+    assert len(worker.loop._attempts.running) == running
+    polls.clear()
+    waits.clear()
+    worker.steps(10)
+    assert polls == [0.0] * 10
+    assert waits == sorted(waits) and 0 < waits[0] < waits[-1] <= world.limits.poll_wait_max_s
 
 
 def test_what_no_utf8_can_carry_in_an_answer_harms_neither_its_report_nor_others() -> None:

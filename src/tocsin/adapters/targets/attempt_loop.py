@@ -9,12 +9,12 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from tocsin.adapters.targets.daemon_threads import DaemonThreads
+from tocsin.adapters.targets.time_limits import TimeLimits
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.ports.clock import Clock
 from tocsin.ports.targets import Attempt, AttemptEnd
@@ -36,10 +36,14 @@ class AttemptLoop:
     def __init__(self, clock: Clock, name: str) -> None:
         self._clock = clock
         self._ended: deque[AttemptEnd] = deque()
-        self._tasks: dict[int, asyncio.Task[AttemptEnd]] = {}
+        """What the worker's thread may see."""
+        self._untold: list[AttemptEnd] = []
+        """Ends that the worker's thread sees in a moment, all at once: it makes a turn of what it finds."""
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         """By the identity of the attempt's ref; only the loop's thread touches it."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonThreads(name=name))
+        self._limits = TimeLimits(self._loop)
         self._closing = False
         self._thread = threading.Thread(target=self._go_on, name=name, daemon=True)
         self._thread.start()
@@ -89,21 +93,40 @@ class AttemptLoop:
 
     def _launch(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
-            task = self._loop.create_task(self._run(attempt))
-            self._tasks[id(attempt.ref)] = task
-            task.add_done_callback(partial(self._finish, attempt))
+            self._tasks[id(attempt.ref)] = self._loop.create_task(self._carry(attempt))
+        self._loop.call_soon(self._after_first_steps, attempts)
 
-    def _finish(self, attempt: Attempt, task: asyncio.Task[AttemptEnd]) -> None:
-        """Note the end of an attempt; a task that was cancelled before its first step has none of its own."""
-        del self._tasks[id(attempt.ref)]
-        now = self._clock.now()
-        if task.cancelled():
-            self._ended.append(AttemptEnd(attempt.ref, ReportKind.CANCELLED, now, now, CANCELLED))
-        elif (error := task.exception()) is not None:
+    async def _carry(self, attempt: Attempt) -> None:
+        try:
+            end = await self._run(attempt)
+        except asyncio.CancelledError:
+            end = self._end_of(attempt, ReportKind.CANCELLED, CANCELLED)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, there is an end
             wrong = AttemptError("internal", f"it could not be run: {type(error).__name__}")
-            self._ended.append(AttemptEnd(attempt.ref, ReportKind.FAILED, now, now, wrong))
-        else:
-            self._ended.append(task.result())
+            end = self._end_of(attempt, ReportKind.FAILED, wrong)
+        self._finish(attempt, end)
+
+    def _end_of(self, attempt: Attempt, kind: ReportKind, error: AttemptError) -> AttemptEnd:
+        """Return the end of what has told none of its own."""
+        now = self._clock.now()
+        return AttemptEnd(attempt.ref, kind, now, now, error)
+
+    def _after_first_steps(self, attempts: list[Attempt]) -> None:
+        """End what was cancelled before its first step: nothing of it has run, so it could not do that itself."""
+        for attempt in attempts:
+            task = self._tasks.get(id(attempt.ref))
+            if task is not None and task.cancelled():
+                self._finish(attempt, self._end_of(attempt, ReportKind.CANCELLED, CANCELLED))
+
+    def _finish(self, attempt: Attempt, end: AttemptEnd) -> None:
+        del self._tasks[id(attempt.ref)]
+        if not self._untold:
+            self._loop.call_soon(self._tell)
+        self._untold.append(end)
+
+    def _tell(self) -> None:
+        untold, self._untold = self._untold, []
+        self._ended.extend(untold)
 
     def _cancel(self, refs: list[Any]) -> None:
         for ref in refs:

@@ -76,11 +76,11 @@ class HandlerRunner:
         self._on_loop.close()
 
     def _call_here(self, attempt: Attempt, handler: Handler) -> None:
-        started_at, kept = self._clock.now(), _opened(self._logs, attempt)
-        context = context_of(attempt.execution.head, attempt.redelivered, None if kept is None else kept.write)
+        started_at, output = self._clock.now(), _output(self._logs, attempt)
+        context = context_of(attempt.execution.head, attempt.redelivered, None if output is None else output.write)
         end = call(handler, _target_of(attempt).payload, context)
-        if kept is not None:
-            kept.end()
+        if output is not None:
+            output.end()
         self._ended.append(_ended(attempt, started_at, end, self._clock.now()))
 
 
@@ -95,18 +95,19 @@ class _AsyncHandlers(AttemptLoop):
         super().__init__(clock, "handlers")
 
     async def _run(self, attempt: Attempt) -> AttemptEnd:
-        started_at, target, head = self._clock.now(), _target_of(attempt), attempt.execution.head
+        started_at, target, ref = self._clock.now(), _target_of(attempt), attempt.ref
         handler = find(self._app, target.name)
         assert isinstance(handler, Handler), "it was found before it came here"
-        kept = _opened(self._logs, attempt)
-        context = context_of(head, attempt.redelivered, None if kept is None else kept.write)
-        self._contexts[id(attempt.ref)] = context
+        output = _output(self._logs, attempt)
+        context = context_of(attempt.execution.head, attempt.redelivered, None if output is None else output.write)
+        self._contexts[id(ref)] = context
+        limit = self._limits.of(target.timeout_s)
         try:
-            end = await call_async(handler, target.payload, context, target.timeout_s)
+            end = await call_async(handler, target.payload, context, target.timeout_s, limit)
         finally:
-            del self._contexts[id(attempt.ref)]
-            if kept is not None:
-                kept.end()
+            del self._contexts[id(ref)]
+            if output is not None:
+                output.end()
         return _ended(attempt, started_at, end, self._clock.now())
 
     def _cancel(self, refs: list[Any]) -> None:
@@ -121,9 +122,37 @@ class _AsyncHandlers(AttemptLoop):
         await super()._shut_down()
 
 
-def _opened(logs: RunLogs | None, attempt: Attempt) -> RunLog | None:
+class _Output:
+    """What one attempt says; its log is begun with the first word, since most say none."""
+
+    __slots__ = ("_lock", "_log", "_logs", "_over", "_place")
+
+    def __init__(self, logs: RunLogs, place: LogPlace) -> None:
+        self._logs = logs
+        self._place = place
+        self._log: RunLog | None = None
+        self._over = False
+        self._lock = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        """Add to the log. What is said once the attempt has ended, by something that it left behind, is dropped."""
+        with self._lock:
+            if self._over:
+                return
+            if self._log is None:
+                self._log = self._logs.open(self._place)
+            self._log.write(data)
+
+    def end(self) -> None:
+        with self._lock:
+            self._over = True
+            if self._log is not None:
+                self._log.end()
+
+
+def _output(logs: RunLogs | None, attempt: Attempt) -> _Output | None:
     head = attempt.execution.head
-    return None if logs is None else logs.open(LogPlace(head.execution_id, head.attempt, head.token))
+    return None if logs is None else _Output(logs, LogPlace(head.execution_id, head.attempt, head.token))
 
 
 def _target_of(attempt: Attempt) -> HandlerTarget:

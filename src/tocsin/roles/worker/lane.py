@@ -78,9 +78,15 @@ class Lane:
 
     # Receiving
 
+    @property
+    def has_room(self) -> bool:
+        """More records are wanted than wait already."""
+        return self._ahead.room(self._monotonic_s()) > 0
+
     def receive(self, wait_s: float) -> int:
-        """Poll once; return how many records came."""
-        deliveries = self.records.poll(self._ahead.room(self._monotonic_s()), wait_s)
+        """Poll once; return how many records came that were wanted."""
+        room = self._ahead.room(self._monotonic_s())
+        deliveries = self.records.poll(max(1, room), wait_s)
         for number, offset, key, value in deliveries:
             partition = self.partitions.get(number)
             if partition is None or self._stopped:
@@ -96,7 +102,7 @@ class Lane:
                 place = {"lane": self.name, "partition": number, "offset": offset}
                 log.warning("a record came again and was ignored", action="worker.record_repeated", **place)
         self._regulate()
-        return len(deliveries)
+        return len(deliveries) if room else 0
 
     def _enqueue(self, item: Item) -> None:
         if item.inherited:

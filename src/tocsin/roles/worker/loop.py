@@ -31,6 +31,8 @@ WATCH_EVERY_S = 1.0
 """How often attempts are looked for that last long, or too long."""
 DRAIN_WAIT_S = 0.05
 IDLE_WAIT_MIN_S = 0.001
+IDLE_WAIT_GROWTH = 1.25
+"""Of each wait over the one before it: what ends meanwhile is seen late by a tenth of its own time or so."""
 
 
 class WorkerLoop:
@@ -132,15 +134,26 @@ class WorkerLoop:
 
     def step(self) -> None:
         """Poll, collect, mark, commit, start."""
-        wait_s = self._wait_s / len(self._lanes)
-        moved = sum([lane.receive(wait_s) for lane in self._lanes])
-        moved += self._attempts.collect(0.0)
+        moved = self._receive_and_collect()
         self._mark()
         for lane in self._lanes:
             moved += self._commit_and_start(lane)
             self._attempts.lease(lane.holding_up())
         self._watch()
         self._wait_s = self._next_wait_s(moved > 0)
+
+    def _receive_and_collect(self) -> int:
+        """Wait for records where they are wanted. Where enough wait already, a poll does not wait, so what it takes is
+        no reason to turn again at once: then acknowledgements are waited for, and attempts have the processor."""
+        wait_s = self._wait_s / len(self._lanes)
+        moved, left_s = 0, 0.0
+        for lane in self._lanes:
+            if lane.has_room:
+                moved += lane.receive(wait_s)
+            else:
+                lane.receive(0.0)
+                left_s += wait_s
+        return moved + self._attempts.collect(left_s)
 
     def _next_wait_s(self, moved: bool) -> float:
         """Ends and acknowledgements do not wake the poll: while any may come, waits grow from short ones."""
@@ -149,7 +162,7 @@ class WorkerLoop:
         longest = self._limits.poll_wait_max_s
         if self.is_drained:
             return longest
-        return min(longest, max(IDLE_WAIT_MIN_S, 2 * self._wait_s))
+        return min(longest, max(IDLE_WAIT_MIN_S, IDLE_WAIT_GROWTH * self._wait_s))
 
     def _mark(self) -> None:
         self._shares.count(chain(self._attempts.running, *[lane.marked for lane in self._lanes]))

@@ -27,13 +27,14 @@ class ReadAhead:
         self._over_since_s: float | None = None
 
     def room(self, now_s: float) -> int:
-        """Return how many records may be asked for; at least one, because a poll must go on for the group's sake."""
+        """Return how many more records may wait; 0: none, though a poll must go on for the group's sake."""
         left = self._records_max - self._counted
         if left > 0:
             self._over_since_s = None
-        elif self._over_since_s is None:
+            return left
+        if self._over_since_s is None:
             self._over_since_s = now_s
-        return max(1, left)
+        return 0
 
     @property
     def _counted(self) -> int:
