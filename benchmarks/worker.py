@@ -114,9 +114,9 @@ class Counted(PrometheusMeter):
     acknowledged = 0
     succeeded = 0
 
-    def finished(self, kind: str, duration_s: float) -> None:
-        super().finished(kind, duration_s)
-        self.succeeded += kind == ReportKind.SUCCEEDED
+    def finished(self, kind: str, durations_s: Sequence[float]) -> None:
+        super().finished(kind, durations_s)
+        self.succeeded += len(durations_s) if kind == ReportKind.SUCCEEDED else 0
 
     def reported(self, count: int) -> None:
         super().reported(count)

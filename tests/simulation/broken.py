@@ -277,7 +277,7 @@ def loss_unmarked(real: Any) -> Any:
 
 
 def any_failure_may_be_repeated(execution: Any, kind: Any, error: Any, made: int) -> str | None:
-    return why_final(replace(execution, delivery=DeliveryPolicy.AT_LEAST_ONCE), kind, error, made)
+    return why_final(execution._replace(delivery=DeliveryPolicy.AT_LEAST_ONCE), kind, error, made)
 
 
 why_final = report_desk._why_final
@@ -301,7 +301,7 @@ class AtLeastOnce:
         self._codec = codec
 
     def decode_execution(self, value: bytes) -> Any:
-        return replace(self._codec.decode_execution(value), delivery=DeliveryPolicy.AT_LEAST_ONCE)
+        return self._codec.decode_execution(value)._replace(delivery=DeliveryPolicy.AT_LEAST_ONCE)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._codec, name)

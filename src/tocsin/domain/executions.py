@@ -32,8 +32,7 @@ class AttemptHead(NamedTuple):
     due_at: Micros
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(NamedTuple):
     """A decoded execution record, as a worker sees it.
 
     Attributes:

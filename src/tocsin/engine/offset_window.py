@@ -130,10 +130,16 @@ class OffsetWindow:
 
     def begin(self, offset: int) -> None:
         """Put a received offset on the begun list; it may start once a commit that lists it is acknowledged."""
-        if not self.can_begin(offset):
+        if not self.try_begin(offset):
             raise ValueError(f"offset {offset} cannot begin")
+
+    def try_begin(self, offset: int) -> bool:
+        """Put a received offset on the begun list where that can be done now; tell whether it was."""
+        if not self.can_begin(offset):
+            return False
         if offset not in self._inherited and offset not in self._doubtful:
             self._begun.add(offset)
+        return True
 
     def withdraw(self, offset: int) -> None:
         """Take an offset off the begun list because it was not started after all; inherited ones stay."""

@@ -13,6 +13,7 @@ from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.fleet import Cancel, DeadLetter, Heartbeat
+from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
 from tocsin.domain.policies import DeliveryPolicy, RetryPolicy
 from tocsin.domain.shard_records import StateChunk, StateDelta
@@ -85,6 +86,18 @@ class ExecutionCodec(Protocol):
         ...
 
     def encode_report(self, report: AttemptReport) -> bytes: ...
+
+    def encode_plain_end(
+        self,
+        head_bytes: bytes,
+        kind: str,
+        worker_id: str,
+        started_at: Micros,
+        finished_at: Micros,
+        redelivered: bool,
+    ) -> bytes:
+        """Return the report that an attempt has ended and nothing more: the most common one, for a part of its cost."""
+        ...
 
     def decode_report(self, value: bytes | None) -> AttemptReport: ...
 

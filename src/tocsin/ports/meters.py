@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -70,7 +71,9 @@ class WorkerMeter(Protocol):
         """So many attempts were started for the first time, and so many that may have run before."""
         ...
 
-    def finished(self, kind: str, duration_s: float) -> None: ...
+    def finished(self, kind: str, durations_s: Sequence[float]) -> None:
+        """Attempts have ended in this way, after so long each."""
+        ...
 
     def reported(self, count: int) -> None:
         """So many reports were acknowledged."""

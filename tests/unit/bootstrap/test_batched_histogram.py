@@ -26,3 +26,16 @@ def test_it_is_scraped_as_the_library_s_own(batches: list[list[float]]) -> None:
         for value in batch:
             plain.observe(value)
     assert lines(one) == lines(other)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["FAILED", "SUCCEEDED"]), values)))
+def test_with_a_label_too(batches: list[tuple[str, list[float]]]) -> None:
+    one, other = CollectorRegistry(), CollectorRegistry()
+    batched = BatchedHistogram("x_seconds", "How late", BOUNDS, one, label="kind")
+    plain = Histogram("x_seconds", "How late", ["kind"], buckets=BOUNDS, registry=other)
+    for kind, batch in batches:
+        batched.observe_all(batch, kind)
+        child = plain.labels(kind)
+        for value in batch:
+            child.observe(value)
+    assert lines(one) == lines(other)

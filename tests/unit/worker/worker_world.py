@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,8 +48,8 @@ class CountingMeter:
         self._add("first", first)
         self._add("redelivered", redelivered)
 
-    def finished(self, kind: str, duration_s: float) -> None:
-        self._add(f"finished {kind}")
+    def finished(self, kind: str, durations_s: Sequence[float]) -> None:
+        self._add(f"finished {kind}", len(durations_s))
 
     def reported(self, count: int) -> None:
         self._add("reported", count)

@@ -15,7 +15,7 @@ from typing import Any
 
 import fastavro
 
-from tocsin.adapters.avro.plain_ends import encode_plain_end
+from tocsin.adapters.avro.plain_ends import plain_end
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
 from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.adapters.avro.varints import zigzag_varint
@@ -23,6 +23,7 @@ from tocsin.domain.alert_on import AlertOn, words_of
 from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
+from tocsin.domain.instants import Micros
 from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
@@ -145,8 +146,7 @@ class AvroExecutionCodec:
 
     def decode_execution(self, value: bytes | None) -> Execution:
         kind = record_type("Execution")
-        if kind.check_prefix(value) is kind.schema:
-            assert value is not None
+        if value is not None and value.startswith(kind.prefix):
             head, head_bytes = _split_head(value)
             tail = value[HEADER_BYTES + len(head_bytes) :]
             return Execution(head, head_bytes, *(_known_tail(tail) if len(tail) <= TAIL_KEPT_BYTES else _tail(tail)))
@@ -167,8 +167,6 @@ class AvroExecutionCodec:
         return execution.startswith(head_bytes, HEADER_BYTES)
 
     def encode_report(self, report: AttemptReport) -> bytes:
-        if (plain := encode_plain_end(report)) is not None:
-            return plain
         return _encode_after_head(
             "AttemptReport",
             report.head_bytes,
@@ -186,6 +184,17 @@ class AvroExecutionCodec:
                 "not_before": report.not_before,
             },
         )
+
+    def encode_plain_end(
+        self,
+        head_bytes: bytes,
+        kind: str,
+        worker_id: str,
+        started_at: Micros,
+        finished_at: Micros,
+        redelivered: bool,
+    ) -> bytes:
+        return plain_end(head_bytes, str(kind), worker_id, started_at, finished_at, redelivered)
 
     def decode_report(self, value: bytes | None) -> AttemptReport:
         record = record_type("AttemptReport").decode(value)

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 
 def zigzag_varint(number: int) -> bytes:
-    """Return a non-negative integer as Avro writes an int or long.
+    """Return an integer of at most 64 bits as Avro writes an int or long.
 
     Of times, most of it is the same for a second; that part is kept.
     """
-    n = number << 1
+    n = number << 1 ^ number >> 63
     if n < 0x200000:
         return _varint(n)
     return bytes((n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14 & 0x7F | 0x80)) + _varint_kept(n >> 21)

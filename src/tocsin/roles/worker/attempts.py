@@ -88,6 +88,8 @@ class Attempts:
         self._meter = meter
         self._limits = limits
         self._unacknowledged = 0
+        self._durations: dict[ReportKind, list[float]] = {}
+        """By kind, how long what has ended since the meter was told has lasted, s."""
         self._held: dict[bytes, Item] = {}
         """By record key, what is not over: it may come again, when its partition left and came back."""
 
@@ -202,8 +204,10 @@ class Attempts:
     def collect(self, wait_s: float) -> int:
         """Report what has ended, settle what is acknowledged; return how many of both."""
         ends = self._runner.ended()
+        now_s = self._monotonic_s()
         for end in ends:
-            self._on_end(end)
+            self._on_end(end, now_s)
+        self._tell_durations()
         acknowledged: list[Sent] = self._reports.acknowledged(wait_s)
         self._unacknowledged -= len(acknowledged)
         for sent in acknowledged:
@@ -221,19 +225,25 @@ class Attempts:
         if item.heir is not None:
             item.heir.partition.settle(item.heir)
 
-    def _on_end(self, end: AttemptEnd) -> None:
+    def _tell_durations(self) -> None:
+        if self._durations:
+            for kind, durations_s in self._durations.items():
+                self._meter.finished(kind, durations_s)
+            self._durations.clear()
+
+    def _on_end(self, end: AttemptEnd, now_s: float) -> None:
         item: Item = end.ref
         if item in self.stuck:
             self.stuck.discard(item)
             return
         self.running.pop(item, None)
-        self._close_ended(item, end)
+        self._close_ended(item, end, now_s)
 
-    def _close_ended(self, item: Item, end: AttemptEnd) -> None:
+    def _close_ended(self, item: Item, end: AttemptEnd, now_s: float) -> None:
         """Report an end, also of an attempt whose partition is gone: the owner knows whether it still counts."""
         execution = item.execution
         assert execution is not None
-        self._breakers.ended(item, execution, end.kind, end.error, self._monotonic_s())
+        self._breakers.ended(item, execution, end.kind, end.error, now_s)
         if item.abandoned is not None and end.kind is ReportKind.CANCELLED:
             self._return(item, execution, item.abandoned)
             return
@@ -241,7 +251,12 @@ class Attempts:
             self._return(item, execution, end.error.error_class if end.error else "", end.started, end.error)
             return
         self._close(item, execution.head.job_id, self._reporter.ended(execution, end))
-        self._meter.finished(end.kind, (end.finished_at - end.started_at) / 1e6)
+        lasted_s = (end.finished_at - end.started_at) / SECOND
+        durations_s = self._durations.get(end.kind)
+        if durations_s is None:
+            self._durations[end.kind] = [lasted_s]
+        else:
+            durations_s.append(lasted_s)
 
     def _return(
         self,
@@ -332,7 +347,8 @@ class Attempts:
             if item.abandoned is not None:
                 self._return(item, execution, item.abandoned)
             else:
-                self._close_ended(item, overdue_end(item, item.timeout_s, item.started_at, self._clock.now()))
+                end = overdue_end(item, item.timeout_s, item.started_at, self._clock.now())
+                self._close_ended(item, end, self._monotonic_s())
 
     def hand_over(self, partitions: Collection[Partition], reason: str) -> None:
         """Wait, bounded, until nothing that was started still depends on these partitions.

@@ -77,8 +77,15 @@ class Waiting:
         return bool(self._queues)
 
     def add(self, item: Item) -> None:
-        self._queues.setdefault(item.tenant, {}).setdefault(item.partition, deque()).append(item)
-        self._counts[item.tenant] = self._counts.get(item.tenant, 0) + 1
+        tenant, partition = item.tenant, item.partition
+        queues = self._queues.get(tenant)
+        if queues is None:
+            queues = self._queues[tenant] = {}
+        queue = queues.get(partition)
+        if queue is None:
+            queue = queues[partition] = deque()
+        queue.append(item)
+        self._counts[tenant] = self._counts.get(tenant, 0) + 1
 
     def of(self, tenant: bytes) -> int:
         """Return how much of a tenant waits."""
@@ -120,13 +127,12 @@ class Waiting:
         queues = self._queues.pop(tenant)
         self._queues[tenant] = queues
         for partition, queue in queues.items():
-            if partition.can_mark(queue[0]):
+            if partition.mark(queue[0]):
                 item = queue.popleft()
                 del queues[partition]
                 if queue:
                     queues[partition] = queue
                 self._counted_out(tenant)
-                partition.mark(item)
                 return item
         return None
 
@@ -143,12 +149,11 @@ class Waiting:
         queues = self._queues.get(tenant, {})
         for one in list(queues) if partition is None else [partition]:
             queue = queues.get(one)
-            while queue and len(found) < limit and one.can_mark(queue[0]):
-                if partition is not None and queue[0].offset >= below:
+            while queue and len(found) < limit:
+                if (partition is not None and queue[0].offset >= below) or not one.mark(queue[0]):
                     break
                 item = queue.popleft()
                 item.surplus = True
-                one.mark(item)
                 found.append(item)
             if queue is not None and not queue:
                 del queues[one]

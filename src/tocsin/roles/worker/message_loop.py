@@ -239,13 +239,19 @@ class MessageLoop:
         served = [work.execution for work in batch if work.execution is not None and not work.in_doubt]
         redelivered = sum(execution.head.losses > 0 for execution in served)
         self._meter.started(len(served) - redelivered, redelivered)
+        refused = passed = 0
         for work, settlement in zip(batch, settlements, strict=True):
             if work.execution is None:
                 self._say_undecodable(work, settlement.report is not None)
             elif work.in_doubt:
                 self._meter.returned(OFFSETS_LOST, 1)
+            elif work in refusals:
+                refused += 1
             else:
-                self._meter.finished(ReportKind.FAILED if work in refusals else ReportKind.SUCCEEDED, duration_s)
+                passed += 1
+        for kind, count in ((ReportKind.FAILED, refused), (ReportKind.SUCCEEDED, passed)):
+            if count:
+                self._meter.finished(kind, [duration_s] * count)
         self._meter.reported(sum(settlement.report is not None for settlement in settlements))
 
     def _say_undecodable(self, work: Work, reported: bool) -> None:

@@ -113,10 +113,6 @@ class Partition:
         """Nothing more is to be fetched though there is room."""
         return self.careful and self.window.unsettled > 0
 
-    def can_mark(self, item: Item) -> bool:
-        """Tell whether the begun list has room for an item."""
-        return self.window.can_begin(item.offset) and not (self.careful and self.in_hand)
-
     def mark_legacy(self, in_hand_max: int) -> list[Item]:
         """Mark what a predecessor had begun, or may have: an acknowledged commit proves that we own it.
 
@@ -124,16 +120,26 @@ class Partition:
             in_hand_max: no more than so many are under way at once.
         """
         room = max(0, (1 if self.careful else in_hand_max) - len(self.in_hand))
-        return [self.mark(self.legacy.popleft()) for _ in range(min(room, len(self.legacy)))]
+        marked = [self.legacy.popleft() for _ in range(min(room, len(self.legacy)))]
+        for item in marked:
+            self.window.begin(item.offset)
+            self._mark(item)
+        return marked
 
-    def mark(self, item: Item) -> Item:
-        """Put an item on the begun list."""
-        self.reached = max(self.reached, item.offset)
-        self.window.begin(item.offset)
+    def mark(self, item: Item) -> bool:
+        """Put an item on the begun list, where that has room; tell whether it had."""
+        if (self.careful and self.in_hand) or not self.window.try_begin(item.offset):
+            return False
+        self._mark(item)
+        return True
+
+    def _mark(self, item: Item) -> None:
+        offset = item.offset
+        if offset > self.reached:
+            self.reached = offset
         item.stage = Stage.MARKED
-        self.in_hand[item.offset] = item
+        self.in_hand[offset] = item
         self.changed = True
-        return item
 
     def settle(self, item: Item) -> None:
         """Settle an item, once. When the assignment is over, nobody commits this window any more."""

@@ -38,6 +38,15 @@ class Reporter:
 
     def ended(self, execution: Execution, end: AttemptEnd) -> bytes:
         """Say how an attempt ended, or that its target has taken it over."""
+        if end.error is None and end.result is None and end.kind is not ReportKind.ACCEPTED:
+            return self._codec.encode_plain_end(
+                execution.head_bytes,
+                end.kind,
+                self._worker_id,
+                end.started_at,
+                end.finished_at,
+                execution.head.losses > 0,
+            )
         target = execution.target
         report = AttemptReport(
             execution.head,
