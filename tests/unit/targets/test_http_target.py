@@ -12,6 +12,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tocsin import __version__
 from tocsin.adapters.avro.codec import AvroCodec
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.http import DNS_THREADS, HttpTargetRunner
+from tocsin.adapters.targets.sessions import INFORMATIONAL_MAX
 from tocsin.adapters.targets.signatures import Signer
 from tocsin.domain.callback_keys import CallbackKeys
 from tocsin.domain.executions import AttemptHead, Execution, ReportKind
@@ -478,6 +480,30 @@ def _encoded(one: Attempt) -> Attempt:
     codec = AvroCodec()
     execution = codec.decode_execution(codec.encode_execution(HEAD, one.execution.target))
     return one._replace(execution=execution)
+
+
+def test_interim_answers_are_passed_over_but_not_without_end(make_runner: Any) -> None:
+    """The loop does not come to anything else while it passes them over: not to others, and to no time limit."""
+    interim, final = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+        def serve() -> None:
+            for answers in ([interim] * INFORMATIONAL_MAX + [final], [interim * 1_000] * 1_000):
+                connection, _ = server.accept()
+                with connection, suppress(OSError):
+                    connection.recv(65_536)
+                    for answer in answers:
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        runner = make_runner()
+        assert run(runner, attempt(url)).kind is ReportKind.SUCCEEDED
+        end = run(make_runner(), attempt(url, timeout_s=60))
+        assert end.kind is ReportKind.FAILED and end.error is not None
+        assert end.error.error_class == "protocol" and "interim" in end.error.message
+        thread.join(30)
 
 
 def test_cookies_are_not_kept(receiver: HttpReceiver, make_runner: Any) -> None:

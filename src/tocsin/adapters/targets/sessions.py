@@ -8,13 +8,38 @@ from __future__ import annotations
 import socket
 import ssl
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 
 from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.answers import BlockedAddressError
 from tocsin.adapters.targets.lookups import SharedLookups
+
+INFORMATIONAL_MAX: Final = 16
+"""Interim answers (1xx) of one request that are passed over; commonly there is none, or one."""
+
+
+class OneAnswer(aiohttp.ClientResponse):
+    """A response that is soon there. The client itself passes over interim answers without end and without a pause, so
+    a server that sends nothing else would keep the loop from all other requests, and from all time limits."""
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        protocol, read, left = connection.protocol, connection.protocol.read, 1 + INFORMATIONAL_MAX
+
+        async def read_next() -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                message = f"sends more than {INFORMATIONAL_MAX} interim answers (1xx) and none that ends the request"
+                raise aiohttp.ClientResponseError(self.request_info, self.history, message=message)
+            return await read()
+
+        protocol.read = read_next
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
 
 
 @cache
@@ -52,6 +77,7 @@ async def open_session(
     )
     session = aiohttp.ClientSession(
         connector=connector,
+        response_class=OneAnswer,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
         # What is not asked for and comes compressed all the same is passed over, not unpacked.
