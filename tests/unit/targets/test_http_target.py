@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -85,6 +86,10 @@ async def _zipped(request: web.Request) -> web.StreamResponse:
     return web.Response(body=b"\x1f\x8b\x08", headers={"Content-Type": "text/plain", "Content-Encoding": "gzip"})
 
 
+async def _semicolons(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"done", headers={"Content-Type": "text/plain" + ";" * 8_000})
+
+
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[HttpReceiver]:
     server = HttpReceiver(
@@ -96,6 +101,7 @@ def receiver() -> Iterator[HttpReceiver]:
             "/broken": _broken,
             "/binary": _binary,
             "/zipped": _zipped,
+            "/semicolons": _semicolons,
         }
     )
     yield server
@@ -504,6 +510,22 @@ def test_interim_answers_are_passed_over_but_not_without_end(make_runner: Any) -
         assert end.kind is ReportKind.FAILED and end.error is not None
         assert end.error.error_class == "protocol" and "interim" in end.error.message
         thread.join(30)
+
+
+def test_a_content_type_that_is_made_to_take_long_is_not_read(
+    receiver: HttpReceiver, make_runner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight thousand semicolons take seconds of the loop on which all attempts are."""
+    asked: list[str] = []
+
+    def read(response: Any) -> str:
+        asked.append(response.headers["Content-Type"])
+        return "text/plain"
+
+    monkeypatch.setattr(aiohttp.ClientResponse, "content_type", property(read))
+    assert run(make_runner(), attempt(f"{receiver.url}/semicolons")).result == "200 OK"
+    assert run(make_runner(), attempt(f"{receiver.url}/ok")).result == "200 OK: done"
+    assert asked == ["text/plain; charset=utf-8"]
 
 
 def test_cookies_are_not_kept(receiver: HttpReceiver, make_runner: Any) -> None:

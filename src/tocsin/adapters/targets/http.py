@@ -34,12 +34,27 @@ KEEP_ALIVE_S: Final = 1.5
 """Idle connections are closed before common servers do it (2 to 5 s): a request into a closing connection fails."""
 DNS_THREADS: Final = 32
 READ_BYTES: Final = 65_536
+OCTETS: Final = "application/octet-stream"
 ACCEPTED: Final = 202
 """The status with which a target that calls back says that it will."""
 CALLBACKS_OFF: Final = AttemptError(
     "callbacks_off",
     "this worker has no callback secret, so its target could not call back; see TOCSIN_CALLBACK_SECRETS",
 )
+
+
+CONTENT_TYPE_CHARS_MAX: Final = 200
+"""Longer ones are not read: that takes seconds where they are made for it, and all other attempts wait meanwhile."""
+
+
+def _kind_of(response: aiohttp.ClientResponse) -> tuple[str | None, str | None]:
+    """Return the media type and the charset that an answer says it has; nothing, where it says nothing."""
+    said = response.headers.get("Content-Type")
+    if said is None:
+        return None, None
+    if len(said) > CONTENT_TYPE_CHARS_MAX:
+        return OCTETS, None
+    return response.content_type, response.charset
 
 
 class HttpTargetRunner(AttemptLoop):
@@ -119,8 +134,7 @@ class HttpTargetRunner(AttemptLoop):
         ) as response:
             kept = await self._read(response)
             said = response.headers
-            kind = response.content_type if "Content-Type" in said else None
-            text = readable(kept, kind, response.charset, "Content-Encoding" in said)
+            text = readable(kept, *_kind_of(response), "Content-Encoding" in said)
             judged = judge_answer(
                 response.status,
                 response.reason,
