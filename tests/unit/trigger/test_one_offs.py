@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.trigger.world import CODEC, World
+from tests.unit.trigger.world import CODEC, TARGET, World
+from tocsin.adapters.memory.shard_log import MemoryTakeover
 from tocsin.domain.commands import Command
-from tocsin.domain.instants import SECOND
+from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.engine.shard_engine import EngineLimits
 from tocsin.ports.shard_log import COMMANDS, JOBS, SHARD_STATE, executions
+from tocsin.ports.takeover import JobsTail
 
 
 @pytest.fixture
@@ -171,6 +173,37 @@ def test_the_tombstone_follows_only_when_the_rows_are_gone(world: World) -> None
     world.run(1)
     assert [r.value for r in world.log.all(JOBS) if r.key == job.encode()][-1] is None
     assert world.tables.snapshot(job) is None
+
+
+def test_a_row_that_two_edits_replaced_is_gone_though_the_first_of_them_was_compacted_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tail = MemoryTakeover._jobs_tail
+
+    def compacted(self: MemoryTakeover, shard: int, start: int) -> JobsTail:
+        records, end = tail(self, shard, start)
+        return JobsTail(list(dict(records).items()), end)
+
+    monkeypatch.setattr(MemoryTakeover, "_jobs_tail", compacted)
+    world = World(shards=1)
+    world.start()
+    world.run(10)
+    world.store.held = True
+    job = world.create(in_s=7_200)
+    world.run(1)
+    for hours in (3, 4):
+        at = format_rfc3339(world.clock.now() + hours * 3_600 * SECOND)
+        world.order("update", job, definition={"run_at": at, "target": TARGET})
+        world.run(1)
+    assert [record.key.decode() for record in world.log.all(JOBS)] == [job] * 3
+    world.store.release(1)  # The first row is written; who is to delete it dies before.
+    world.store.lose()
+    (former,) = [row for bucket in world.tables.index.values() for row in bucket.values()]
+    world.start()
+    world.run(2)
+    (row,) = [row for bucket in world.tables.index.values() for row in bucket.values()]
+    assert row.version > former.version
+    assert row.run_at > former.run_at + 3_600 * SECOND
 
 
 def test_bad_commands_are_answered_set_aside_and_stop_nobody(world: World) -> None:
