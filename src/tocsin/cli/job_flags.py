@@ -104,6 +104,15 @@ Pids = Annotated[str | None, typer.Option("--pids", rich_help_panel=_WHAT, help=
 MaxAttempts = Annotated[int | None, typer.Option("--max-attempts", rich_help_panel=_HOW, help="Of each execution.")]
 BaseS = Annotated[float | None, typer.Option("--base-s", rich_help_panel=_HOW, help="The first retry's longest wait.")]
 MaxS = Annotated[float | None, typer.Option("--max-s", rich_help_panel=_HOW, help="The longest wait of all.")]
+RetryOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--retry-on",
+        metavar="ERROR=true|false",
+        rich_help_panel=_HOW,
+        help="Attempted again after it? A status (404), a class (5xx) or an error (timeout). Repeatable.",
+    ),
+]
 Concurrency = Annotated[
     str | None,
     typer.Option("--concurrency", rich_help_panel=_HOW, help="skip_if_running (default), allow, queue or replace."),
@@ -237,6 +246,7 @@ class JobFlags:
     max_attempts: MaxAttempts = None
     base_s: BaseS = None
     max_s: MaxS = None
+    retry_on: RetryOn = None
     concurrency: Concurrency = None
     group: Group = None
     max_duration: MaxDuration = None
@@ -319,8 +329,11 @@ class JobFlags:
         return None if self.in_ is None else {"delay_s": seconds_of(self.in_, "--in")}
 
     def _retry(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
-        said = {"max_attempts": self.max_attempts, "base_s": self.base_s, "max_s": self.max_s}
-        given = {name: value for name, value in said.items() if value is not None}
+        said: dict[str, Any] = {"max_attempts": self.max_attempts, "base_s": self.base_s, "max_s": self.max_s}
+        if self.retry_on:
+            pairs = _pairs(self.retry_on, "=", "--retry-on")
+            said["retry_on"] = {name: _truth(text, "--retry-on") for name, text in pairs.items()}
+        given = _present(said)
         return {**(before or {}), **given} if given else None
 
 
@@ -384,6 +397,12 @@ def read_text(name: str, flag: str) -> str:
         ) from error
     except UnicodeDecodeError as error:
         raise Failure(REFUSED, f"{flag}: {name} is not text in UTF-8", "save it as UTF-8") from error
+
+
+def _truth(text: str, flag: str) -> bool:
+    if text not in ("true", "false"):
+        raise typer.BadParameter(f"{text!r} is neither true nor false", param_hint=flag)
+    return text == "true"
 
 
 def _pairs(given: Sequence[str], mark: str, flag: str) -> dict[str, str]:

@@ -84,6 +84,18 @@ def test_flags_say_all_of_a_command_and_of_a_container(terminal: Terminal) -> No
     assert "reports:8" in terminal.run("jobs", "get", "report").stdout
 
 
+def test_flags_say_after_which_errors_it_is_attempted_again(terminal: Terminal) -> None:
+    job = create(
+        terminal, *CALL, "--max-attempts", "8", "--retry-on", "404=true", "--retry-on", "5xx=false", "--id", "picky"
+    )
+    assert (job["retry"]["max_attempts"], job["retry"]["retry_on"]) == (8, {"404": True, "5xx": False})
+    changed = terminal.json("jobs", "update", "picky", "--retry-on", "timeout=false")
+    assert changed["retry"] == {**job["retry"], "retry_on": {"timeout": False}}
+    assert "timeout final" in terminal.run("jobs", "get", "picky").stdout
+    refused = terminal.error("jobs", "create", *CALL, "--retry-on", "teapot=true", exit_code=1)
+    assert "retry.retry_on" in refused and "is no kind of error" in refused
+
+
 def test_flags_say_what_becomes_of_what_is_missed(terminal: Terminal) -> None:
     job = create(
         terminal, *CALL, "--every", "15m", "--catch-up", "skip", "--grace", "10m", "--misfire-after", "90s",
@@ -214,6 +226,8 @@ def test_several_faults_are_all_told(terminal: Terminal) -> None:
         ((*CALL, "--argv", "true"), "not both"),
         (("--argv", "it's"), "as a shell would"),
         (("--argv", "true", "--env", "A"), "--env"),
+        ((*CALL, "--retry-on", "404"), "--retry-on"),
+        ((*CALL, "--retry-on", "404=yes"), "--retry-on"),
         ((*CALL, "--header", "novalue"), "--header"),
         ((*CALL, "--label", "=x"), "--label"),
         ((*CALL, "--label", "a=1", "--label", "a=2"), "given twice"),
