@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Collection, Iterator
+from itertools import dropwhile, islice
 
 from tocsin.domain.instants import Micros
 from tocsin.domain.shard_records import Active, Phase
@@ -54,13 +54,31 @@ class Actives:
         group = group_of(execution_id)
         return job_of(execution_id) in self._by_job if group is None else group in self._groups
 
-    def sharing(self, execution_id: str) -> list[str]:
-        """Return the executions of the same job, or of its concurrency group."""
-        return sorted(self._sharing(execution_id))
+    def sharing(self, execution_id: str) -> Collection[str]:
+        """Return the executions of the same job, or of its concurrency group, in no order."""
+        group = group_of(execution_id)
+        if group is not None:
+            return self._groups.get(group, ())
+        found = self._by_job.get(job_of(execution_id), ())
+        return (found,) if isinstance(found, str) else found
+
+    def unstopped_before(self, execution_id: str) -> Iterator[str]:
+        """Return what an execution stands behind, but for what is being stopped already, in no order."""
+        after = dropwhile(lambda one: one != execution_id, self._behind.get(shared_by(execution_id), ()))
+        spared = set(after)
+        return (one for one in self.sharing(execution_id) if one not in spared and self._active[one].ending is None)
 
     def behind(self, execution_id: str) -> int:
         """Return how many of the same job, or of its concurrency group, stand behind another."""
         return len(self._behind.get(shared_by(execution_id), ()))
+
+    def behind_of(self, job: str) -> Iterator[str]:
+        """Return the executions of a job, given as ``job_of`` does, that stand behind others; the first comes first."""
+        found = self._by_job.get(job)
+        if found is None:
+            return iter(())
+        shared = shared_by(found if isinstance(found, str) else next(iter(found)))
+        return (one for one in self._behind.get(shared, ()) if job_of(one) == job)
 
     def next_free(self) -> str | None:
         """Return one that stands behind others that have ended all; None where there is none."""
@@ -179,17 +197,10 @@ class Actives:
         if not behind:
             del self._behind[shared]
             self._free.pop(shared, None)
-        elif len(behind) == len(self._sharing(execution_id)):
+        elif len(behind) == len(self.sharing(execution_id)):
             self._free[shared] = None
         else:
             self._free.pop(shared, None)
-
-    def _sharing(self, execution_id: str) -> Collection[str]:
-        group = group_of(execution_id)
-        if group is not None:
-            return self._groups.get(group, ())
-        found = self._by_job.get(job_of(execution_id), ())
-        return (found,) if isinstance(found, str) else found
 
     def _index(self, execution_id: str, job_id: str, one: Active) -> None:
         known = self._by_job.get(job_id)

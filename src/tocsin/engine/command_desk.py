@@ -224,8 +224,8 @@ class CommandDesk:
         step.job_reads.append(job_id)
 
     def _decide(self, step: Step, one: Waiting) -> int:
-        """Decide one; return its size, or that of what it led to: a small command may concern a large job."""
-        records, jobs = len(step.records), len(step.jobs)
+        """Decide one; return its size, or that of what it led to: a small command may concern a large job or run."""
+        records, jobs, size = len(step.records), len(step.jobs), step.bytes
         step.at_hand = Suspect(COMMAND, one.record)
         if one.passed_to is not None:
             self._pass_on(step, one, one.passed_to)
@@ -234,7 +234,7 @@ class CommandDesk:
         else:
             self._decide_order(step, one, one.order)
         made = sum(len(record.value or b"") for record in [*step.records[records:], *step.jobs[jobs:]])
-        return max(one.size, made)
+        return max(one.size, made + step.bytes - size)
 
     def _decide_order(self, step: Step, one: Waiting, order: Order) -> None:
         note = self._own.take(step, order.command_id, order.command.kind, order.job_id)

@@ -5,7 +5,7 @@ Every source of fires passes here; whether it may start is decided before, in on
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from tocsin.domain.alert_on import AlertOn
@@ -223,8 +223,16 @@ class DispatchDesk:
         stamp = self._codec.stamp(1, step.number, 0)
         self.skip(step, self._codec.rehead(execution, head), stamp, reason, alert_on, passed)
 
-    def release(self, step: Step, limit: int, bytes_max: int) -> int:
-        """Dispatch again what waited long enough, up to so many and about so many bytes; return how many."""
+    def let_go(self, step: Step, execution_id: str) -> None:
+        """Let an execution that stands behind others go on, as if it had waited for a retry."""
+        one = self._known(execution_id)
+        self.change(step, execution_id, one._replace(phase=Phase.WAITING, wake_at=max(step.now, one.wake_at)))
+
+    def release(self, step: Step, limit: int, bytes_max: int, takes: Callable[[Step, str], bool]) -> int:
+        """Dispatch again what waited long enough, up to so many and about so many bytes; return how many.
+
+        ``takes``: tells of one that it ends instead, and has ended it.
+        """
         upto, count = step.bytes + bytes_max, 0
         while count < limit and step.bytes < upto:
             due = self._actives.due(step.now, Phase.WAITING, min(RELEASED_AT_ONCE, limit - count))
@@ -235,7 +243,8 @@ class DispatchDesk:
                     self._actives.wake_again(execution_id)
                     continue
                 step.at_hand = Suspect(EXECUTION, execution_id)
-                self._dispatch_again(step, execution_id)
+                if not takes(step, execution_id):
+                    self._dispatch_again(step, execution_id)
                 count += 1
         return count
 
@@ -249,6 +258,9 @@ class DispatchDesk:
     def _dispatch_again(self, step: Step, execution_id: str) -> None:
         waiting = self._actives.get(execution_id)
         assert waiting is not None and waiting.phase == Phase.WAITING, "stale timers are dropped"
+        if waiting.ends_by is not None and waiting.ends_by <= step.now:
+            # Its longest duration passed while nothing could be decided: the verdict on it is due, and ends it.
+            return
         stamp = self._codec.stamp(waiting.next_attempt, step.number, waiting.next_losses)
         value = self._codec.restamp(waiting.execution, stamp)
         decoded = self._codec.decode_execution(value)

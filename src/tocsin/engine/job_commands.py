@@ -20,6 +20,7 @@ from tocsin.domain.executions import AttemptHead
 from tocsin.domain.fields import shown
 from tocsin.domain.instants import Micros, parse_rfc3339
 from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.policies import Overlap
 from tocsin.domain.schedules import RUN_AT_REMEDY, Delay, RunAt, micros_of, one_off_at
 from tocsin.domain.targets import Target, lane_of, pool_of
 from tocsin.engine.dispatch_desk import DispatchDesk
@@ -31,7 +32,7 @@ from tocsin.engine.overlap import REFUSED, Overlaps, Way, told_of
 from tocsin.engine.own_commands import OwnNote
 from tocsin.engine.pauses import Pauses
 from tocsin.engine.shard_state import ShardState
-from tocsin.engine.stops import Stops
+from tocsin.engine.sweeps import Sweeps
 from tocsin.engine.zone_change import ZoneChange
 from tocsin.ports.codec import RecordCodec
 
@@ -79,7 +80,7 @@ class JobCommands:
         filing: Filing,
         dispatches: DispatchDesk,
         overlaps: Overlaps,
-        stops: Stops,
+        sweeps: Sweeps,
         rebuild: IndexRebuild,
         pauses: Pauses,
         ends: JobEnds,
@@ -92,7 +93,7 @@ class JobCommands:
         self._filing = filing
         self._dispatches = dispatches
         self._overlaps = overlaps
-        self._stops = stops
+        self._sweeps = sweeps
         self._rebuild = rebuild
         self._pauses = pauses
         self._codec = codec
@@ -252,13 +253,13 @@ class JobCommands:
         self._pauses.skip(step, former, order.at)
         self._pauses.overtaken(step, former, order.at, SkipReason.DELETED)
         self._filing.file(step, job, former)
-        cancelled, running = self._stops.job_deleted(step, former)
         if not finished:
             detail = OutcomeDetail.PREVENTED
-        elif cancelled and not running:
+        elif self._sweeps.is_waiting(former):
             detail = OutcomeDetail.RETRY_CANCELLED
         else:
             detail = OutcomeDetail.ALREADY_FIRED
+        self._sweeps.delete(step, former)
         return Answer(True, detail, job)
 
     def rebuild_index(self, step: Step, order: Order) -> Answer:
@@ -362,7 +363,11 @@ class JobCommands:
 
     def _file(self, step: Step, job: Job, former: Job | None, detail: OutcomeDetail, *, busy: bool = False) -> Answer:
         job = self._ends.settled(job, job.updated_at, busy=busy)
-        return Answer(True, detail, job, self._filing.file(step, job, former))
+        snapshot = self._filing.file(step, job, former)
+        allows = job.definition.overlap is Overlap.ALLOW
+        if allows and former is not None and former.definition.overlap is not Overlap.ALLOW:
+            self._sweeps.let_go(step, job)
+        return Answer(True, detail, job, snapshot)
 
     def _unchanged(self, job: Job) -> Answer:
         return Answer(True, OutcomeDetail.UNCHANGED, job, self._codec.encode_job(job))

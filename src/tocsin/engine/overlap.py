@@ -17,8 +17,8 @@ from tocsin.domain.shard_records import Active, Phase
 from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
-from tocsin.engine.stops import REPLACED, Stops
 from tocsin.engine.suspects import EXECUTION, Suspect
+from tocsin.engine.sweeps import Sweeps
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import EVENTS, NewRecord
 
@@ -50,7 +50,7 @@ class Overlaps:
     """The admissions of one shard.
 
     Args:
-        shard, actives, dispatches, stops, codec: the shard's.
+        shard, actives, dispatches, sweeps, codec: the shard's.
         behind_max: how many of a job, or of a concurrency group, may stand behind others.
     """
 
@@ -59,14 +59,14 @@ class Overlaps:
         shard: int,
         actives: Actives,
         dispatches: DispatchDesk,
-        stops: Stops,
+        sweeps: Sweeps,
         codec: RecordCodec,
         behind_max: int,
     ) -> None:
         self._shard = shard
         self._actives = actives
         self._dispatches = dispatches
-        self._stops = stops
+        self._sweeps = sweeps
         self._codec = codec
         self._behind_max = behind_max
 
@@ -86,8 +86,7 @@ class Overlaps:
         way = self.look(execution_id, overlap)
         if way is not Way.TAKEN or overlap is not Overlap.REPLACE:
             return way
-        for other in self._actives.sharing(execution_id):
-            self._stops.begin(step, other, REPLACED)
+        self._sweeps.replace(step, execution_id)
         return Way.BEHIND if self._actives.is_taken(execution_id) else Way.FREE
 
     def put_behind(
@@ -119,14 +118,12 @@ class Overlaps:
         step.records.append(NewRecord(EVENTS, self._shard, execution_id, value))
         return len(execution)
 
-    def release(self, step: Step, limit: int) -> int:
-        """Let what stands first behind nothing any more go on, as if it had waited for a retry; return how many."""
-        count = 0
-        while count < limit and (execution_id := self._actives.next_free()) is not None:
+    def release(self, step: Step, limit: int, bytes_max: int) -> int:
+        """Let what nothing is left before go on, up to so many and about so many bytes; return how many."""
+        count, upto = 0, step.bytes + bytes_max
+        while count < limit and step.bytes < upto and (execution_id := self._actives.next_free()) is not None:
             step.at_hand = Suspect(EXECUTION, execution_id)
-            one = self._actives.get(execution_id)
-            assert one is not None, "what stands behind is active"
-            waiting = one._replace(phase=Phase.WAITING, wake_at=max(step.now, one.wake_at))
-            self._dispatches.change(step, execution_id, waiting)
+            if not self._sweeps.takes(step, execution_id):
+                self._dispatches.let_go(step, execution_id)
             count += 1
         return count

@@ -7,7 +7,7 @@ the state in memory is worth nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
@@ -47,6 +47,7 @@ from tocsin.engine.snapshots import SnapshotWriter, delta_records
 from tocsin.engine.stops import Stops
 from tocsin.engine.successors import Successors
 from tocsin.engine.suspects import JOB, UNSUSPECTED, Suspect, Suspicion
+from tocsin.engine.sweeps import Sweeps
 from tocsin.engine.timers import Timers
 from tocsin.engine.verdicts import Verdicts
 from tocsin.engine.work import Room, Work
@@ -93,7 +94,9 @@ class ShardEngine:
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes, retry_pauses)
         endings = Endings(state, self._actives, codec)
         stops = Stops(self._actives, self._dispatches, endings, codec)
-        self._overlaps = Overlaps(state.shard, self._actives, self._dispatches, stops, codec, limits.overlap_queue_max)
+        self._sweeps = Sweeps(state, self._actives, self._dispatches, stops, self._work)
+        desks = (self._dispatches, self._sweeps)
+        self._overlaps = Overlaps(state.shard, self._actives, *desks, codec, limits.overlap_queue_max)
         self._held = HeldEntries(state)
         self._zones = ZoneRules(state)
         self._filing = Filing(state, self._zones, self._outbox, self._held, self._work, codec)
@@ -106,7 +109,7 @@ class ShardEngine:
         ends = JobEnds(self._filing, self._dispatches, self._work)
         self._zone_change = ZoneChange(state, self._work, self._zones, self._filing, own, codec)
         changes = (self._rebuild, pauses, ends, self._zone_change)
-        job_commands = JobCommands(state, self._filing, self._dispatches, self._overlaps, stops, *changes, codec)
+        job_commands = JobCommands(state, self._filing, self._dispatches, self._overlaps, self._sweeps, *changes, codec)
         self.commands = CommandDesk(
             state,
             self._outbox,
@@ -307,19 +310,24 @@ class ShardEngine:
         # Records carry whole milliseconds: only what is due by the millisecond fires, so that none looks early.
         upto = min(step.now - step.now % MILLISECOND, self._horizon.loaded_upto - 1)
         stamp = self._codec.stamp(1, step.number, 0)
-        self._overlaps.release(step, limits.fires_max)
-        released = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max)
+        self._overlaps.release(step, limits.fires_max, limits.retry_bytes_max)
+        released = self._dispatches.release(step, limits.fires_max, limits.retry_bytes_max, self._sweeps.takes)
         self._firing.fire(step, stamp, upto, limits.fires_max - released, limits.fire_bytes_max)
 
     def _go_on(self, step: Step) -> None:
         """Give work items their share, after what is due in time."""
         if self._work.awaits:
-            for execution_id in step.ended:
-                self._work.wake(shared_by(execution_id))
+            self._wake_behind(step.ended)
             self._rebuild.acknowledged()
-        before = len(step.inserts)
+        before, ended = len(step.inserts), len(step.ended)
         self._work.go_on(step, Room(self._limits.work_portions_max, self._limits.work_bytes_max))
+        self._wake_behind(step.ended[ended:])
         self._firing.admit(e for e in step.inserts[before:] if self._horizon.has_begun(minute_of(e.run_at)))
+
+    def _wake_behind(self, ended: Iterable[str]) -> None:
+        """Let work go on that waits for the end of executions."""
+        for execution_id in ended:
+            self._work.wake(shared_by(execution_id))
 
     def _watermarks(self, step: Step) -> None:
         """With nothing left to write, and all former owners' rows seen, the successors of all that fired are stored."""

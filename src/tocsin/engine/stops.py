@@ -21,7 +21,6 @@ from tocsin.domain.executions import (
 )
 from tocsin.domain.fleet import Cancel
 from tocsin.domain.instants import SECOND, Micros
-from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import IDLE, Active, Phase
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT
 from tocsin.engine.actives import Actives
@@ -87,22 +86,13 @@ class Stops:
         self._close(step, report, active, active.ending)
         return True
 
-    def job_deleted(self, step: Step, job: Job) -> tuple[int, int]:
-        """End what of a job waits to be dispatched, and let what runs fail for good.
-
-        Returns:
-            How many executions were ended, and how many go on.
-        """
-        ended = going_on = 0
-        for execution_id in self._actives.of_job(f"{job.job_id}.{job.created_version}"):
-            active = self._known(execution_id)
-            if active.phase in IDLE:
-                self._close_unheard(step, active, JOB_DELETED)
-                ended += 1
-            else:
-                self._dispatches.without_retries(step, execution_id)
-                going_on += 1
-        return ended, going_on
+    def leave(self, step: Step, execution_id: str) -> None:
+        """End an execution of a deleted job if it waits to be dispatched; let it fail for good if it may run."""
+        active = self._known(execution_id)
+        if active.phase in IDLE:
+            self._close_unheard(step, active, JOB_DELETED)
+        else:
+            self._dispatches.without_retries(step, execution_id)
 
     def _close_unheard(self, step: Step, active: Active, reason: str) -> None:
         """End an execution of which nobody has said how its last attempt ended."""

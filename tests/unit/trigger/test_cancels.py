@@ -191,6 +191,16 @@ def test_what_waits_for_a_retry_when_its_time_is_over_ends_then(world: OverlapWo
     assert world.started() == [run]
 
 
+def test_what_is_due_again_after_its_time_is_over_is_not_attempted_though_nobody_was_there(world: OverlapWorld) -> None:
+    run = world.trigger(world.manual("queue", retry={**FIXED, "base_s": 3}, max_duration_s=5))
+    world.end(run, "FAILED")
+    world.clock.advance(60)
+    world.start()
+    world.run(2)
+    assert world.story(run)[-1] == ("DEAD", "max_duration")
+    assert world.started() == [run]
+
+
 def test_a_success_that_comes_before_it_could_be_stopped_counts(world: OverlapWorld) -> None:
     run = world.trigger(world.manual("queue", max_duration_s=5))
     world.run(7, step_s=1)
