@@ -11,6 +11,7 @@ from typing import Any
 from tests.e2e.system import System, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "handler_app.py"
+HANGING = Path(__file__).with_name("hanging_app.py")
 POOL = "reminders"
 
 
@@ -37,14 +38,14 @@ def create(system: System, body: dict[str, Any]) -> str:
     return str(answer.body["job_id"])
 
 
-def start_app(system: System) -> None:
-    """Start the example as a program, and return once it serves."""
+def start_app(system: System, app: Path = EXAMPLE) -> None:
+    """Start the example, or another app, as a program, and return once it serves."""
     name = "handlers"
     ready = system.directory / f"{name}.json"
     env = {**system.env, "TOCSIN_READY_FILE": str(ready), "TOCSIN_NAME": f"{system.unique}-{name}"}
     env["TOCSIN_WORKER__ALLOW_COMMAND"] = "true"
     with (system.directory / f"{name}.log").open("ab") as log:
-        system.processes[name] = subprocess.Popen([sys.executable, str(EXAMPLE)], env=env, stdout=log, stderr=log)
+        system.processes[name] = subprocess.Popen([sys.executable, str(app)], env=env, stdout=log, stderr=log)
     system.wait_ready(name)
 
 

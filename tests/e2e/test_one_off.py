@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from tests.e2e import handlers
-from tests.e2e.system import System, wait_for
+from tests.e2e.system import Call, System, wait_for, wait_until_empty
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real]
 
@@ -117,6 +119,43 @@ def test_once_it_has_ended_a_one_off_is_removed_its_key_is_free_and_its_runs_sta
     assert (paths["/kept-briefly"], paths["/again"]) == (1, 1)
 
 
+def test_what_replaces_a_run_starts_only_after_the_end_of_that(system: System) -> None:
+    job = system.create_job(path="/replaced", concurrency="replace")
+    system.target.delay_s = 90.0
+
+    def calls() -> list[Call]:
+        return [call for call in system.target.calls if call.path == "/replaced"]
+
+    try:
+        assert system.ask("POST", f"/v1/jobs/{job}:trigger", {}).status == 201
+        wait_for("the target to be called", calls)
+    finally:
+        system.target.delay_s = 0.0
+    second = system.ask("POST", f"/v1/jobs/{job}:trigger", {})
+    assert second.status == 201, second
+    wait_for("the second to run", lambda: [run for run in system.runs(job) if run["state"] == "SUCCEEDED"])
+    first_call, second_call = calls()
+    ends = {event.head.execution_id: event for event in system.events() if event.state in ("CANCELLED", "SUCCEEDED")}
+    replaced = ends[first_call.execution_id]
+    assert (replaced.state, replaced.reason, replaced.attempt_state) == ("CANCELLED", "replaced", "CANCELLED")
+    assert second_call.at > replaced.decided_at / 1_000_000
+    assert ends[second_call.execution_id].state == "SUCCEEDED"
+
+
+def test_jobs_of_a_group_never_run_at_once(system: System) -> None:
+    jobs = [system.create_job(path="/grouped", concurrency="queue", concurrency_group="ledger") for _ in range(2)]
+    system.target.delay_s = 0.5
+    runs = [system.ask("POST", f"/v1/jobs/{job}:trigger", {}).body["execution_id"] for job in jobs * 2]
+
+    def calls() -> list[Call]:
+        return [call for call in system.target.calls if call.path == "/grouped"]
+
+    wait_for("all to be called", lambda: len(calls()) >= len(runs))
+    assert [call.execution_id for call in calls()] == runs, "in the order in which they came"
+    gaps = [later.at - former.at for former, later in pairwise(calls())]
+    assert min(gaps) >= system.target.delay_s, "each began after the answer to the one before"
+
+
 def test_many_in_one_second_each_run_once(system: System) -> None:
     due = datetime.now(UTC) + timedelta(seconds=8)
     jobs = {system.create_job(run_at=due.isoformat(), path="/burst") for _ in range(200)}
@@ -185,4 +224,34 @@ def test_a_services_own_functions_run_in_a_pool_that_was_made_meanwhile(system: 
     ):
         (run,) = handlers.ended(system, job_id)
         assert (run["state"], run["attempt_state"], run["error"]["class"]) == ("DEAD", state, error_class)
+    system.stop("handlers")
+
+
+def test_functions_that_hang_are_stopped_by_a_cancel_and_by_the_longest_duration(
+    system: System, tmp_path: Path
+) -> None:
+    handlers.make_pool(system)
+
+    def hang(name: str, **fields: object) -> tuple[str, Path]:
+        began = tmp_path / f"{name}-{len(fields)}"
+        return handlers.create(system, handlers.handler_job(name, str(began), timeout_s=600, **fields)), began
+
+    asynchronous, plain = hang("hang-async"), hang("hang-plain")
+    handlers.start_app(system, handlers.HANGING)
+    bounded = hang("hang-async", max_duration_s=8, retry={"max_attempts": 3, "base_s": 0.1})
+    for job, began in (asynchronous, plain):
+        wait_for(f"{job} to begin", began.exists)
+        [run] = wait_for("its run to be shown", lambda job=job: system.runs(job))
+        assert system.ask("POST", f"/v1/runs/{run['execution_id']}:cancel", {}).status < 300
+    (told,) = handlers.ended(system, asynchronous[0])
+    assert (told["state"], told["reason"], told["attempt_state"]) == ("CANCELLED", "cancelled", "CANCELLED")
+    assert "told=True" in handlers.output(system, told)
+    (told,) = handlers.ended(system, plain[0])
+    assert (told["state"], told["reason"], told["attempt_state"]) == ("CANCELLED", "cancelled", "CANCELLED")
+    child = int(plain[1].read_text())
+    assert child != system.processes["handlers"].pid
+    wait_until_empty("the child to be gone", lambda: Path(f"/proc/{child}").exists())
+    (told,) = handlers.ended(system, bounded[0])
+    assert (told["state"], told["reason"], told["attempt"]) == ("DEAD", "max_duration", 1)
+    assert bounded[1].exists(), "it had begun"
     system.stop("handlers")
