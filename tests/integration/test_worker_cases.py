@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from confluent_kafka import Producer
 
 from tests.http_receiver import HttpReceiver
 from tests.integration.kafka_wire import PRODUCE, REQUEST, Wire
-from tests.integration.lane_world import LaneWorld, WorkerProcess, wait_until
+from tests.integration.lane_world import LaneWorld, WorkerProcess, wait_until, worker_processes
 from tests.integration.owner_world import CODEC
 from tests.integration.work_world import WorkWorld
 from tocsin.devcluster import DevCluster, Endpoints
 from tocsin.domain.executions import ExecutionEvent
 from tocsin.domain.fleet import Cancel
 from tocsin.domain.instants import MINUTE
+from tocsin.engine.offset_metadata import decode_marks
 
 pytestmark = pytest.mark.real
 
@@ -109,45 +112,93 @@ def test_reb_1_what_a_killed_worker_had_begun_is_dispatched_again_with_the_next_
     assert len(world.target.calls) == 4
 
 
-def test_reb_1_at_a_revoke_what_runs_stays_and_what_waits_goes(cluster: Endpoints, unique: str, tmp_path: Path) -> None:
-    """Of ten on either partition seven are done; the eighth runs on one and waits on the other; then both go."""
-    lane, receiver = LaneWorld(cluster.kafka_bootstrap, unique), HttpReceiver()
-    first = WorkerProcess(lane, tmp_path, "first", running_max=1, stop_grace_s=60)
-    workers = [first]
-    try:
-        first.wait_ready()
-        for partition in (0, 1):
-            lane.dispatch(receiver.url, [f"{partition}-{n}" for n in range(7)], partition=partition)
-        wait_until(lambda: len(lane.reports()) == 14, "seven of each to be done")
-        lane.dispatch(f"{receiver.url}/gated", ["0-7"], partition=0)
-        wait_until(lambda: len(receiver.calls) == 15, "the eighth of one to take the only place")
-        rest = {0: ["0-8", "0-9"], 1: ["1-7", "1-8", "1-9"]}
-        for partition, jobs in rest.items():
-            lane.dispatch(receiver.url, jobs, partition=partition)
-        first.process.terminate()
-        wait_until(lambda: '"worker.revoked"' in first.log.read_text(), "the revoke")
-        for partition, jobs in rest.items():
-            offset, metadata = lane.committed()[partition]
-            left = [job for (number, at), job in sorted(lane.at.items()) if number == partition and at >= offset]
-            assert (left, metadata) == (jobs, ""), "all before is settled, and nothing is begun"
+async def _done(_: web.Request) -> web.StreamResponse:
+    return web.Response(text="done")
 
-        workers.append(WorkerProcess(lane, tmp_path, "second", running_max=10))
-        wait_until(lambda: len(receiver.calls) == 20, "the rest to run elsewhere")
-        assert first.process.poll() is None
-        receiver.gate.set()
-        assert first.process.wait(60) == 0
-        assert workers[1].stop() == 0
-        kinds = [(report.head.job_id, report.kind) for report in lane.reports()]
-        assert [job for job, kind in kinds if kind == "RUNNING"] == ["0-7"], "it goes on under a lease"
-        everything = sorted(f"{partition}-{n}" for partition in (0, 1) for n in range(10))
-        assert sorted(job for job, kind in kinds if kind == "SUCCEEDED") == everything
-        assert sorted(call.headers["Tocsin-Job-Id"] for call in receiver.calls) == everything, "nothing ran twice"
-    finally:
-        receiver.gate.set()
-        for worker in workers:
-            if worker.process.poll() is None:
-                worker.kill()
-        receiver.close()
+
+class Holed:
+    """Partitions of a lane as a worker leaves them: of ten on two of them seven are done.
+
+    On the first the eighth waits, for its tenant has all that it may under way, the ninth runs, and the tenth waits. On
+    the second all three wait.
+    """
+
+    def __init__(self, bootstrap: str, unique: str, directory: Path, start: Callable[..., WorkerProcess]) -> None:
+        self.lane, self.receiver = LaneWorld(bootstrap, unique), HttpReceiver({"/done": _done})
+        self._directory, self._start = directory, start
+        self.worker = self.start("first", tenant_running_max=1, lease_after_s=600, stop_grace_s=60)
+        self.worker.wait_ready()
+        self._send("gated", 2, ["hold"], tenant="capped")
+        for partition in (0, 1):
+            self._send("done", partition, [f"{partition}-{n}" for n in range(7)])
+        wait_until(lambda: len(self.lane.reports()) == 14, "seven of each to be done")
+        self._send("done", 0, ["0-7"], tenant="capped")
+        self._send("gated", 0, ["0-8"])
+        wait_until(lambda: self.lane.begun() == {"hold", "0-8"}, "what is to run to begin")
+        self._send("done", 0, ["0-9"])
+        self._send("done", 1, ["1-7", "1-8", "1-9"])
+
+    def _send(self, path: str, partition: int, jobs: list[str], tenant: str = "default") -> None:
+        self.lane.dispatch(f"{self.receiver.url}/{path}", jobs, partition=partition, tenant=tenant)
+
+    def start(self, name: str, **settings: object) -> WorkerProcess:
+        return self._start(self.lane, self._directory, name, **settings)
+
+    def left(self, partition: int) -> tuple[list[str], set[str]]:
+        """Return what a commit leaves to whoever comes next, and what of it has begun."""
+        offset, metadata = self.lane.committed()[partition]
+        marks = decode_marks(metadata)
+        places = [(at, job) for (number, at), job in sorted(self.lane.at.items()) if number == partition]
+        begun = {job for at, job in places if at - offset in marks.begun}
+        return [job for at, job in places if at >= offset and at - offset not in marks.settled | marks.begun], begun
+
+    def called(self) -> Counter[str]:
+        return Counter(call.headers["Tocsin-Job-Id"] for call in self.receiver.calls)
+
+
+@pytest.fixture
+def holed(cluster: Endpoints, unique: str, tmp_path: Path) -> Iterator[Holed]:
+    with worker_processes() as start:
+        made = Holed(cluster.kafka_bootstrap, unique, tmp_path, start)
+        try:
+            yield made
+        finally:
+            made.receiver.gate.set()
+            made.receiver.close()
+
+
+REST = ["0-7", "0-9", "1-7", "1-8", "1-9"]
+
+
+def test_reb_1_at_a_revoke_what_runs_stays_and_what_waits_goes(holed: Holed) -> None:
+    holed.worker.process.terminate()
+    wait_until(lambda: '"worker.revoked"' in holed.worker.log.read_text(), "the revoke")
+    assert holed.left(0) == (["0-7", "0-9"], set())
+    assert holed.left(1) == (["1-7", "1-8", "1-9"], set()), "committed is the eighth"
+    second = holed.start("second")
+    wait_until(lambda: set(REST) <= set(holed.called()), "the rest to run elsewhere")
+    assert holed.worker.process.poll() is None, "it goes on with what it runs"
+    holed.receiver.gate.set()
+    assert holed.worker.process.wait(60) == 0
+    assert second.stop() == 0
+    kinds = [(report.head.job_id, report.kind) for report in holed.lane.reports()]
+    assert {job for job, kind in kinds if kind == "RUNNING"} == {"hold", "0-8"}, "under leases"
+    everything = sorted(["hold", *(f"{partition}-{n}" for partition in (0, 1) for n in range(10))])
+    assert sorted(job for job, kind in kinds if kind == "SUCCEEDED") == everything
+    assert holed.called() == Counter(everything), "nothing ran twice"
+
+
+def test_reb_1_what_a_killed_worker_had_begun_is_told_as_lost_and_only_the_rest_runs(holed: Holed) -> None:
+    holed.worker.kill()
+    assert holed.left(0) == (["0-7", "0-9"], {"0-8"})
+    second = holed.start("second")
+    wait_until(lambda: set(REST) <= set(holed.called()), "the rest to run elsewhere")
+    told = {"hold", "0-8"}
+    wait_until(lambda: {r.head.job_id for r in holed.lane.reports() if r.kind == "RETURNED"} == told, "what was begun")
+    assert second.stop() == 0
+    returned = [report for report in holed.lane.reports() if report.kind == "RETURNED"]
+    assert {(report.started, report.reason) for report in returned} == {("maybe", "predecessor")}
+    assert set(holed.called().values()) == {1}, "only its owner may have it run again"
 
 
 def test_reb_3_a_task_longer_than_the_longest_time_between_polls_completes_once(
