@@ -34,6 +34,7 @@ from tocsin.domain.errors import InvalidInput
 from tocsin.domain.executions import AttemptHead, ExecutionEvent
 from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.policies import Overlap
 from tocsin.domain.schedules import Delay, RunAt, one_off_at
 from tocsin.domain.sharding import shard_of
 
@@ -124,9 +125,12 @@ class Jobs:
         job = self._existing(asked, job_id)
         version = ids.version_of(EPOCH, asked.offset)
         if command.kind == "update":
+            former = job.definition.overlap
             detail = self._update(asked, job, parse(command.definition or {}), version, cursors, outcome)
             if detail is OutcomeDetail.UPDATED:
                 self._settle(job, ends)
+                if job.definition.overlap is Overlap.ALLOW and former is not Overlap.ALLOW:
+                    ends.overlaps.allowed(f"{job_id}.{job.created_version}")
             return detail
         if command.kind == "delete":
             fired = job.is_one_off and job.once is None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BEHIND_MAX: Final = 3
 """How many may stand behind others; the owners of a run have the same bound."""
+AT_ONCE_MAX: Final = 4
+"""With more in the way, what replaces them stands behind them, and the turn ends them after that."""
 IDLE: Final = ("waiting", "behind")
 
 
@@ -38,6 +40,10 @@ class Overlaps:
         """By what they share: an execution that was ended for a successor, which the turn has yet to show."""
         self._queued: set[str] = set()
         """Executions whose waiting a turn must tell, for a command has asked for them."""
+        self._overtaken: set[str] = set()
+        """What a successor that the turn has shown takes the place of, and the turn has yet to end."""
+        self._let_go: set[str] = set()
+        """What a turn must let go on though it stands behind others: its job has come to allow that."""
         self._released: set[str] = set()
         """Executions that stood behind others when the turn began, and no longer do when it ends."""
 
@@ -62,7 +68,8 @@ class Overlaps:
         if overlap is Overlap.SKIP:
             return "taken"
         if overlap is Overlap.REPLACE:
-            return "behind" if any(self._ends.active[name].phase not in IDLE for name in others) else "free"
+            current = [name for name in others if self._ends.active[name].phase not in IDLE]
+            return "behind" if current or len(others) > AT_ONCE_MAX else "free"
         standing = [name for name in others if self._ends.active[name].phase == "behind" and name not in gone]
         return "full" if len(standing) >= BEHIND_MAX else "behind"
 
@@ -96,6 +103,12 @@ class Overlaps:
             self._to_tell[execution_id] = one.token
             self._mark(one, reason, now)
         return False
+
+    def allowed(self, job: str) -> None:
+        """A job's executions may overlap from now on: what of it stands behind others goes on."""
+        for name, one in self._ends.active.items():
+            if name.startswith(f"{job}.") and one.phase == "behind":
+                self._let_go.add(name)
 
     def deleted(self, execution_id: str) -> None:
         """A job was deleted, and what of it waits has ended with it."""
@@ -135,7 +148,7 @@ class Overlaps:
             raise Violation(f"{name} was {event.state} with the reason {event.reason}, though it is {one}")
         if (event.state == "SKIPPED") != (one.phase == "behind"):
             raise Violation(f"{name} was {event.state} while it was {one.phase}")
-        self._cleared[shared_by(name)] = name
+        self._ended_for_another(name)
         self._ends.end(name, event.state)
 
     def told_workers(self, cancel: Cancel, changed: dict[str, Active], now: Micros) -> bool:
@@ -157,9 +170,15 @@ class Overlaps:
             if one.too_long_at is None or now < one.too_long_at:
                 raise Violation(f"{cancel} was published for it took too long, though its time is {one.too_long_at}")
         else:
-            self._cleared[shared_by(name)] = name
+            self._ended_for_another(name)
         self._mark(one, reason, now)
         return True
+
+    def _ended_for_another(self, name: str) -> None:
+        if name in self._overtaken:
+            self._overtaken.discard(name)
+        else:
+            self._cleared[shared_by(name)] = name
 
     def admitted(self, execution_id: str, overlap: Overlap, way: str) -> None:
         """An occurrence was dispatched (``free``), queued, or skipped for what is active: that must be so."""
@@ -169,12 +188,17 @@ class Overlaps:
             raise Violation(f"{execution_id} under {overlap}: its way was {way}, should be {expected}")
         if overlap is Overlap.REPLACE:
             self._cleared.pop(shared_by(execution_id), None)
-            for name in self.sharing(execution_id):
-                if not self._ends.active[name].ending:
-                    raise Violation(f"{execution_id} replaces, and {name} goes on")
+            others = self.sharing(execution_id)
+            going_on = {name for name in others if not self._ends.active[name].ending}
+            if going_on and len(others) <= AT_ONCE_MAX:
+                raise Violation(f"{execution_id} replaces, and {going_on} go on")
+            self._overtaken |= going_on
 
     def released(self, execution_id: str) -> None:
-        """What stood behind others goes on: it must be the first, and nothing else be left."""
+        """What stood behind others goes on: it must be the first, and nothing else be left, or its job allow it."""
+        if execution_id in self._let_go:
+            self._let_go.discard(execution_id)
+            return
         others = [name for name in self.sharing(execution_id) if name != execution_id]
         before = [name for name in others if self._ends.active[name].phase != "behind"]
         if before:
@@ -185,7 +209,7 @@ class Overlaps:
 
     def turn_ends(self, changed: dict[str, Active]) -> None:
         """All that a turn had to tell it has told."""
-        left = [*self._told, *self._to_tell, *self._cleared.values(), *self._queued]
+        left = [*self._told, *self._to_tell, *self._cleared.values(), *self._queued, *self._overtaken]
         if left:
             raise Violation(f"a turn did not tell of {left}")
         for name, active in changed.items():
@@ -195,6 +219,9 @@ class Overlaps:
             if active.phase == Phase.WAITING and one.phase == "behind":
                 self.released(name)
                 one.phase = "waiting"
+        if waits := [name for name in self._let_go if name in self._ends.active]:
+            raise Violation(f"{waits} stand behind others, though their jobs allow them to go on")
+        self._let_go.clear()
 
 
 def shared_by(execution_id: str) -> str:
