@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ CODEC = AvroCodec()
 class Control:
     """Where cancels are written, and how to read them."""
 
-    write: Callable[[Cancel], None]
+    write: Callable[..., None]
     open: Callable[[], CancelLog]
 
 
@@ -30,7 +31,7 @@ class Control:
 def control(request: pytest.FixtureRequest, unique: str) -> Iterator[Control]:
     if request.param == "memory":
         written: list[Cancel] = []
-        yield Control(written.append, lambda: MemoryCancelLog(written))
+        yield Control(lambda cancel, **_: written.append(cancel), lambda: MemoryCancelLog(written))
         return
     bootstrap = request.getfixturevalue("cluster").kafka_bootstrap
     topic = f"{unique}.worker-control"
@@ -39,9 +40,10 @@ def control(request: pytest.FixtureRequest, unique: str) -> Iterator[Control]:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique})
     producer.init_transactions(20)
 
-    def write(cancel: Cancel) -> None:
+    def write(cancel: Cancel, ahead_s: int = 0) -> None:
+        stamp = round((time.time() + ahead_s) * 1000)
         producer.begin_transaction()
-        producer.produce(topic, CODEC.encode_cancel(cancel), cancel.execution_id)
+        producer.produce(topic, CODEC.encode_cancel(cancel), cancel.execution_id, timestamp=stamp)
         producer.commit_transaction(20)
 
     opened: list[KafkaCancelLog] = []
@@ -75,3 +77,10 @@ def test_all_that_is_committed_is_loaded_and_the_rest_comes(control: Control) ->
 def test_each_reader_is_told_all(control: Control) -> None:
     control.write(Cancel("e1", 1, 1))
     assert [len(control.open().load()) for _ in range(2)] == [1, 1]
+
+
+def test_all_is_loaded_though_a_record_is_stamped_with_a_time_to_come(control: Control) -> None:
+    """Who takes such a record for the present believes that it has caught up."""
+    for n, ahead_s in enumerate([0, 3_500, 0, -3_500]):
+        control.write(Cancel(f"e{n}", n, 1), ahead_s=ahead_s)
+    assert [cancel.token for cancel in control.open().load()] == [0, 1, 2, 3]

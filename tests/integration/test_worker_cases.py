@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,15 @@ from confluent_kafka import Producer
 from tests.http_receiver import HttpReceiver
 from tests.integration.kafka_wire import PRODUCE, REQUEST, Wire
 from tests.integration.lane_world import LaneWorld, WorkerProcess, wait_until, worker_processes
-from tests.integration.owner_world import CODEC
+from tests.integration.owner_world import CODEC, Owner
 from tests.integration.work_world import WorkWorld
+from tocsin.adapters.kafka.shard_log import Sent
 from tocsin.devcluster import DevCluster, Endpoints
 from tocsin.domain.executions import ExecutionEvent
 from tocsin.domain.fleet import Cancel
-from tocsin.domain.instants import MINUTE
+from tocsin.domain.instants import MINUTE, Micros
 from tocsin.engine.offset_metadata import decode_marks
+from tocsin.ports.shard_log import SHARD_STATE, ShardTurn
 
 pytestmark = pytest.mark.real
 
@@ -229,9 +232,26 @@ def test_reb_3_a_task_longer_than_the_longest_time_between_polls_completes_once(
         receiver.close()
 
 
-def test_reb_5_caught_up_means_the_end_of_the_log_whatever_its_records_are_stamped_with(world: WorkWorld) -> None:
-    """An owner and a worker that begin anew read past records of the next hour, to the true end."""
-    ahead = world.clock.now() + HOUR
+def stamp_states(owner: Owner, timestamp: Micros, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an owner stamp what it writes of its shards' states."""
+    produce_all = owner.log._produce_all
+
+    def stamped(producer: Producer, turn: ShardTurn, sent: Sent) -> None:
+        records = [r._replace(timestamp=timestamp) if r.topic == SHARD_STATE else r for r in turn.records]
+        produce_all(producer, replace(turn, records=records), sent)
+
+    monkeypatch.setattr(owner.log, "_produce_all", stamped)
+
+
+def test_reb_5_caught_up_means_the_end_of_the_log_whatever_its_records_are_stamped_with(
+    world: WorkWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner and a worker that begin anew read past records of the next hour, to the true end.
+
+    The former owner's clock was ahead, so all of its states are stamped so.
+    """
+    ahead = world.clock.now() + HOUR - MINUTE
+    stamp_states(world.owner, ahead, monkeypatch)
     early, late = world.new_id(), world.new_id()
     target = {"type": "http", "url": f"{world.target.server.url}/held"}
     for job, stamp in ((early, ahead), (late, None)):
