@@ -21,6 +21,7 @@ class Returns:
 
     def __init__(self, per_s: int) -> None:
         self._per_s = per_s
+        self._tidied_above = TIDIED_ABOVE
         self._taken: dict[tuple[str, int], int] = {}
         """How many of a tenant go out in a second, by that second since 1970."""
         self._free: dict[tuple[str, int], int] = {}
@@ -46,8 +47,10 @@ class Returns:
         if second != first:
             self._free[tenant_id, first] = second
         self._taken[tenant_id, second] = self._taken.get((tenant_id, second), 0) + 1
-        if len(self._taken) + len(self._free) > TIDIED_ABOVE:
+        if len(self._taken) + len(self._free) > self._tidied_above:
             self._tidy(now // SECOND)
+            # What is still to come may be more than that by itself: then it is not gone through each time.
+            self._tidied_above = max(TIDIED_ABOVE, 2 * (len(self._taken) + len(self._free)))
         return max(wake_at, second * SECOND)
 
     def _tidy(self, present: int) -> None:

@@ -62,3 +62,24 @@ def test_the_memory_is_bounded_by_what_is_to_come() -> None:
     for number in range(20_000):
         returns.again(returned(tenant=f"t{number % 50}"), 0, NOW + number * SECOND // 10)
     assert len(returns._taken) + len(returns._free) < 20_000
+
+
+def test_while_the_work_of_many_tenants_comes_back_memory_is_gone_through_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When the targets of all fail at once, there is much to come, and nothing of it to be forgotten."""
+    looks: list[int] = []
+    tidy = Returns._tidy
+
+    def counted(returns: Returns, present: int) -> None:
+        looks.append(present)
+        tidy(returns, present)
+
+    monkeypatch.setattr(Returns, "_tidy", counted)
+    returns = Returns(per_s=1)
+    for number in range(300 * 40):
+        returns.again(returned(tenant=f"t{number % 300}"), 0, NOW)
+    assert len(returns._taken) == 300 * 40 and len(looks) < 5
+    for number in range(20_000):
+        returns.again(returned(tenant=f"t{number % 50}"), 0, NOW + (1_000 + number) * SECOND)
+    assert len(returns._taken) + len(returns._free) < 2 * 300 * 40 * 2
