@@ -193,16 +193,16 @@ class FieldReader:
         value = self._mapping.get(name)
         if value is None:
             return None
-        span = f"above {low:.15g} and up to {high:.15g}" if above_low else f"from {low:.15g} to {high:.15g}"
-        remedy = f"give a number of {unit} {span}"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.fault(name, value, "is not a number", remedy)
+            problem = "is not a number"
         elif isinstance(value, float) and not math.isfinite(value):
-            self.fault(name, value, "is not a finite number", remedy)
+            problem = "is not a finite number"
         elif not low <= value <= high or (above_low and value == low):
-            self.fault(name, value, "is out of range", remedy)
+            problem = "is out of range"
         else:
             return value
+        span = f"above {low:.15g} and up to {high:.15g}" if above_low else f"from {low:.15g} to {high:.15g}"
+        self.fault(name, value, problem, f"give a number of {unit} {span}")
         return None
 
     def whole(self, name: str, *, low: int, high: int, unit: str, remedy: str = "") -> int | None:
@@ -263,7 +263,6 @@ class FieldReader:
             later: names that tocsin will understand in a later release, with what they will do.
         """
         names = list(known)
-        listed = f"known fields: {', '.join(sorted(names))}"
         for name, value in self._mapping.items():
             if name in names:
                 continue
@@ -275,5 +274,6 @@ class FieldReader:
                 continue
             near = difflib.get_close_matches(name[:64], names, n=1) if isinstance(name, str) else []
             hint = f"did you mean {near[0]!r}? " if near else ""
+            listed = f"known fields: {', '.join(sorted(names))}"
             found = HIDDEN if may_be_secret(name) else value
             self.fault(name, found, "is an unknown field", hint + listed)

@@ -38,6 +38,7 @@ from tocsin.ports.codec import RecordCodec
 
 NO_JOB: Final = "*"
 """In place of a job's id, in an order that concerns a whole shard."""
+_sorted_json: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,5 +399,4 @@ def _until(order: Order) -> Micros | None:
 
 def hash_of(definition: JobDefinition) -> str:
     """Return a hash that tells whether two bodies ask for the same job."""
-    text = json.dumps(to_mapping(definition), sort_keys=True, ensure_ascii=False)
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    return blake2b(_sorted_json(to_mapping(definition)).encode(), digest_size=16).hexdigest()

@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 
 from tocsin.adapters.avro.plain_ends import plain_end
-from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, record_tail, record_type
+from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, head_writer, record_tail, record_type, tail_writer
 from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alert_on import AlertOn, words_of
@@ -87,17 +87,16 @@ _known_tail = lru_cache(TAILS_KEPT)(_tail)
 
 
 def _encode_after_head(name: str, head_bytes: bytes, tail: dict[str, Any]) -> bytes:
-    buffer = BytesIO()
-    buffer.write(record_type(name).prefix)
-    buffer.write(head_bytes)
-    fastavro.schemaless_writer(buffer, record_tail(name), tail)
-    return buffer.getvalue()
+    out = bytearray(record_type(name).prefix)
+    out += head_bytes
+    tail_writer(name)(out, tail)
+    return bytes(out)
 
 
 def _head_bytes(head: AttemptHead) -> bytes:
-    buffer = BytesIO()
-    fastavro.schemaless_writer(buffer, head_schema(), head._asdict())
-    return buffer.getvalue()
+    out = bytearray()
+    head_writer()(out, head._asdict())
+    return bytes(out)
 
 
 def _error_to_avro(error: AttemptError | None) -> dict[str, Any] | None:

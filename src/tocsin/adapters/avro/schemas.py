@@ -15,6 +15,7 @@ from typing import Any, Final
 import fastavro
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
+from tocsin.adapters.avro.writers import Write, writer_of
 from tocsin.domain.errors import Undecodable
 from tocsin.resources import schemas_dir
 
@@ -48,15 +49,15 @@ class RecordType:
     def __init__(self, name: str, current: Any, history: list[Any]) -> None:
         self.name = name
         self.schema = parse_schema(without_logical_types(current))
+        self._write = writer_of(self.schema)
         self.prefix = MAGIC + fingerprint_bytes(current)
         self._writers = {MAGIC + fingerprint_bytes(old): parse_schema(without_logical_types(old)) for old in history}
         self._writers[self.prefix] = self.schema
 
     def encode(self, record: dict[str, Any]) -> bytes:
-        buffer = BytesIO()
-        buffer.write(self.prefix)
-        fastavro.schemaless_writer(buffer, self.schema, record)
-        return buffer.getvalue()
+        out = bytearray(self.prefix)
+        self._write(out, record)
+        return bytes(out)
 
     def check_prefix(self, value: bytes | None) -> Any:
         """Return the schema that a record says it was written with.
@@ -112,6 +113,18 @@ def record_tail(name: str) -> Any:
     schema = without_logical_types(json.loads((schemas_dir() / f"{name}.avsc").read_text()))
     schema["fields"] = schema["fields"][1:]
     return parse_schema(schema)
+
+
+@cache
+def tail_writer(name: str) -> Write:
+    """Return what writes that."""
+    return writer_of(record_tail(name))
+
+
+@cache
+def head_writer() -> Write:
+    """Return what writes the head that executions, reports and events share."""
+    return writer_of(head_schema())
 
 
 @cache
