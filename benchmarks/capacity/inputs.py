@@ -161,7 +161,14 @@ class Costs:
             "broker_record": ("broker, a record in a large batch", log["per_record"]["server_cpu_us"]),
             "broker_touch": ("broker, a partition that a transaction touches, with its marker", (many - few) / 240),
             "broker_transaction": ("broker, a transaction of one partition", log["transaction_of_1"]["server_cpu_us"]),
-            "node_index": ("store node, an index row written", store["index_row_written"]["server_cpu_us"]),
+            "node_index": (
+                "store node, an index row, of many in its minute",
+                store["index_row_written"]["server_cpu_us"],
+            ),
+            "node_scattered": (
+                "store node, an index row of a minute of its own",
+                store["index_row_scattered"]["server_cpu_us"],
+            ),
             "node_read": ("store node, an index row read", store["index_row_read"]["server_cpu_us"]),
             "node_job": ("store node, a row of jobs written", store["job_row_written"]["server_cpu_us"]),
             "node_run": ("store node, a row of runs written", store["run_row_written"]["server_cpu_us"]),

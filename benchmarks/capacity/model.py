@@ -251,7 +251,9 @@ def cluster(costs: Costs, load: Load) -> Cluster:
         "runs": load.per_day * costs["history_days"] * (costs.run_row_bytes + over) * REPLICAS / 1e12,
     }
     job_rows = rows["upsert_job"] + rows["delete_job"]
-    node_us = (rows["insert_entry"] + rows["delete_entry"]) * costs["node_index"] + costs["node_read"]
+    scattered = share * sum(costs.life[phase]["store"].get("insert_entry", 0) for phase in PHASES)
+    node_us = (rows["insert_entry"] + rows["delete_entry"] - scattered) * costs["node_index"] + costs["node_read"]
+    node_us += scattered * costs["node_scattered"]
     node_us += 2 * job_rows * costs["node_job"] + 2 * costs["node_run"]
     node_cores = REPLICAS * busy * node_us / 1e6
     nodes = {

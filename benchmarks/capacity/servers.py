@@ -166,6 +166,13 @@ def measure_store(system: Rig) -> dict[str, Any]:
         settle(ROWS // 2_000)
         written.append(minute)
 
+    def scattered() -> None:
+        minute = next(minutes) * 100
+        made = [_entry(n, (minute + n * 7_919 % 10_007) * MINUTE) for n in range(ROWS // 2)]
+        for at in range(0, len(made), 500):
+            store.begin_writes(SHARD, at, StoreWrites(inserts=tuple(made[at : at + 500])))
+        settle(len(made) // 500)
+
     def read() -> None:
         minute = written.pop(0)
         for one in range(minute, minute + 5):
@@ -187,6 +194,7 @@ def measure_store(system: Rig) -> dict[str, Any]:
     try:
         return {
             "index_row_written": spent(node, ROWS, entries),
+            "index_row_scattered": spent(node, ROWS // 2, scattered),
             "index_row_read": spent(node, ROWS, read),
             "job_row_written": spent(node, ROWS // 2, jobs),
             "run_row_written": spent(node, ROWS // 2, runs),

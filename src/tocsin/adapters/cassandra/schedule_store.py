@@ -7,6 +7,7 @@ are queued by the driver's. What the server refuses for good holds up nothing el
 from __future__ import annotations
 
 import re
+import struct
 import threading
 import time
 from collections import defaultdict, deque
@@ -31,6 +32,10 @@ log = structlog.get_logger()
 _IMPOSSIBLE_KEY: Final = re.compile(r"\bkey (length|may)\b|UnicodeEncodeError", re.IGNORECASE)
 """In refusals of keys that no row can have."""
 _LOG_EVERY_S: Final = 1.0
+THIN_ROWS: Final = 10
+"""Fewer rows of a minute than this travel with those of other minutes."""
+_BUCKET_KEY: Final = struct.Struct(">HqBHiB").pack
+"""A minute and a shard as a partition's key: the length of each, its bytes and a zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +192,16 @@ class CassandraScheduleStore:
         yield from ([Write("delete_bucket", (minute, shard), ROW_BYTES)] for minute in writes.buckets)
         if writes.mark:
             yield [Write("insert_mark", (shard,), ROW_BYTES)]
-        for rows in by_minute.values():
-            yield from split(rows, _size, bounds.rows_max, bounds.bytes_max)
+        thin: list[tuple[int, Write]] = []
+        for minute, rows in by_minute.items():
+            if len(rows) >= THIN_ROWS:
+                yield from split(rows, _size, bounds.rows_max, bounds.bytes_max)
+            else:
+                thin += [(minute, row) for row in rows]
+        # What is created for all the coming days has a minute of its own each, and a request of its own costs as much
+        # as ten rows do.
+        for group in by_replica(self._connection, thin, lambda one: _BUCKET_KEY(8, one[0], 0, 4, shard, 0)):
+            yield from split((row for _minute, row in group), _size, bounds.mixed_rows_max, bounds.bytes_max)
         for jobs in by_replica(self._connection, writes.jobs, lambda row: row.job_id.encode()):
             yield from split(map(_job_write, jobs), _size, bounds.mixed_rows_max, bounds.bytes_max)
 
