@@ -104,9 +104,10 @@ class Costs:
         store = self.store
         rows = one["store"]
         clients = records * self.log["per_record"]["client_cpu_us"]
-        clients += (rows.get("insert_entry", 0) + rows.get("delete_entry", 0)) * store["index_row_written"][
-            "client_cpu_us"
-        ]
+        entries = rows.get("insert_entry", 0) + rows.get("delete_entry", 0)
+        # What is created, or ended, is due at any time; what recurs, at the times of many.
+        kind = "index_row_written" if phases is self.recurring else "index_row_scattered"
+        clients += entries * store[kind]["client_cpu_us"]
         clients += (rows.get("upsert_job", 0) + rows.get("delete_job", 0)) * store["job_row_written"]["client_cpu_us"]
         clients += store["index_row_read"]["client_cpu_us"] if phase == "load" else 0
         return float(one["cpu_us"] + clients)
