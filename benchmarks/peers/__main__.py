@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from benchmarks.peers.goals import goals_of
 from benchmarks.peers.programs import PeerFailed
 from benchmarks.peers.rounds import Contestant, burst, killed
 from benchmarks.peers.stage import PEERS
+from benchmarks.peers.stores import versions
 from benchmarks.peers.tocsin_stage import Tocsin
 from benchmarks.plot import write_bars, write_cumulative
 from benchmarks.results_file import RESULTS, write_result
@@ -34,6 +36,8 @@ console = Console()
 def measure(contestants: list[Contestant], given: argparse.Namespace) -> tuple[dict[str, Any], dict[str, list[float]]]:
     """Run the rounds; return the figures by round and contestant, and the lateness in the largest burst."""
     figures: dict[str, Any] = {"set_up": {one.name: {"as": one.set_up} for one in contestants}}
+    with suppress(PeerFailed):
+        figures["servers"] = {name: {"as": version} for name, version in versions().items()}
     curves: dict[str, list[float]] = {}
     for n in given.n:
         found = figures[f"burst, n={n}"] = {}

@@ -36,7 +36,7 @@ def _goals_of_round(kind: str, found: Mapping[str, Mapping[str, Any]]) -> Iterat
         ended = max((one["completed_per_s"] for one in rivals.values() if "completed_per_s" in one), default=0)
         if ended:
             whose = "every peer" if int(number) >= LARGE_N else AT_LEAST_BEFORE
-            yield Goal(f"completed a second, {whose}: {ended:,}, n={number}", f"> {ended:,}",
+            yield Goal(f"completed a second, beside {whose}, n={number}", f"> {ended:,}",
                        ours["completed_per_s"], ours["completed_per_s"] > ended)  # fmt: skip
         for name in ("early", "repeats", "not_completed"):
             yield Goal(f"{name}, n={number}", "0", ours[name], ours[name] == 0)

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -136,6 +136,18 @@ def redis(directory: Path) -> Iterator[Redis]:
     finally:
         server.kill()
         server.wait()
+
+
+def versions() -> dict[str, str]:
+    """Return what the peers run on, as each program names itself; what is not here is left out."""
+    programs = {"PostgreSQL": [_postgres_tool("postgres"), "--version"], "Redis": ["redis-server", "--version"],
+                "Java": ["java", "-version"]}  # fmt: skip
+    found = {}
+    for name, words in programs.items():
+        with suppress(OSError):
+            said = subprocess.run(words, capture_output=True, text=True, check=False)
+            found[name] = (said.stdout or said.stderr).partition("\n")[0]
+    return found
 
 
 def _postgres_tool(name: str) -> str:
