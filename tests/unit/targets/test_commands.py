@@ -213,6 +213,23 @@ def test_at_its_time_limit_a_program_may_end_by_itself_and_all_that_it_started_e
     assert running_with(mark) == []
 
 
+def test_output_that_is_held_open_from_beyond_its_reach_holds_no_attempt_up(
+    make: Callable[..., CommandRunner], bench: Bench, tmp_path: Path
+) -> None:
+    """A service that a program has started as another user, say; here this very process has got at its pipe."""
+    pid, go_on = tmp_path / "pid", tmp_path / "go on"
+    runner = make()
+    text = f"echo said; echo $$ > '{pid}'; while ! test -e '{go_on}'; do sleep 0.01; done"
+    runner.start([attempt(shell(text, timeout_s=60))])
+    wait_until(lambda: pid.exists() and pid.read_text().strip(), "the program")
+    with Path(f"/proc/{pid.read_text().strip()}/fd/1").open("wb", buffering=0) as held:
+        go_on.touch()
+        assert wait_for_end(runner).kind is ReportKind.SUCCEEDED
+        assert bench.text() == "said\n"
+        with pytest.raises(BrokenPipeError):
+            held.write(b"more")
+
+
 def test_what_does_not_listen_is_killed_after_the_grace(make: Callable[..., CommandRunner]) -> None:
     mark = uuid.uuid4().hex
     text = f"trap '' TERM; {FAMILY} while :; do sleep 0.05; done"

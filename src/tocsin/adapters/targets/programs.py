@@ -29,6 +29,8 @@ READ_BYTES: Final = 65_536
 STATUS_BYTES_MAX: Final = 4_096
 BREATH_S: Final = 0.001
 """Between two full reads: who prints without end must not take the interpreter from all others."""
+HELD_S: Final = 1.0
+"""How often it is looked whether a program is over, and how much longer its output is listened to then."""
 LAST_LINE_CHARS: Final = 200
 SAID_CLASSES: Final = ("exit", "temporary", "not_executable", "signal", "container")
 """Errors that the last line of the output belongs to."""
@@ -100,19 +102,32 @@ class Program:
         """Pass output on until the program and all that it started have ended; return what the leash tells."""
         output = self._process.stdout
         assert output is not None
+        watch = asyncio.get_running_loop().create_task(self._let_go_of_output())
         try:
             while data := await output.read(READ_BYTES):
                 write(data)
                 if len(data) == READ_BYTES:
                     await asyncio.sleep(BREATH_S)
-            code = await self._process.wait()
+            code = self._process.returncode
+            if code is None:
+                code = await self._process.wait()
             os.set_blocking(self._status, False)
             with suppress(BlockingIOError, ValueError):
                 told: dict[str, Any] = json.loads(os.read(self._status, STATUS_BYTES_MAX))
                 return told
             return {"leash": code}
         finally:
+            watch.cancel()
             os.close(self._status)
+
+    async def _let_go_of_output(self) -> None:
+        """Hear no more of a program that is over: what the leash cannot end may hold its output open for ever."""
+        while self._process.returncode is None:
+            await asyncio.sleep(HELD_S)
+        await asyncio.sleep(HELD_S)
+        # Closing it is the reader's end too. A process has no public way to one of its pipes.
+        transport: Any = self._process._transport  # type: ignore[attr-defined]
+        transport.get_pipe_transport(1).close()
 
     def let_go(self) -> None:
         """Have it ended; ``run`` returns when it has."""
