@@ -213,6 +213,13 @@ def test_at_its_time_limit_a_program_may_end_by_itself_and_all_that_it_started_e
     assert running_with(mark) == []
 
 
+def test_a_program_that_stops_what_keeps_it_is_ended_all_the_same(make: Callable[..., CommandRunner]) -> None:
+    mark = uuid.uuid4().hex
+    end = end_of(make(grace_s=0.3), attempt(shell("kill -STOP $PPID; sleep 1000", timeout_s=1, env={"MARK": mark})))
+    assert end.kind is ReportKind.TIMED_OUT
+    assert running_with(mark) == []
+
+
 def test_output_that_is_held_open_from_beyond_its_reach_holds_no_attempt_up(
     make: Callable[..., CommandRunner], bench: Bench, tmp_path: Path
 ) -> None:

@@ -29,6 +29,8 @@ READ_BYTES: Final = 65_536
 STATUS_BYTES_MAX: Final = 4_096
 BREATH_S: Final = 0.001
 """Between two full reads: who prints without end must not take the interpreter from all others."""
+CUT_AFTER_S: Final = 30.0
+"""How long past its graces what keeps a program may take to end it; far longer than all that it does then."""
 HELD_S: Final = 1.0
 """How often it is looked whether a program is over, and how much longer its output is listened to then."""
 LAST_LINE_CHARS: Final = 200
@@ -133,6 +135,13 @@ class Program:
         """Have it ended; ``run`` returns when it has."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGCONT)  # a program may have stopped what keeps it
+
+    def cut(self) -> None:
+        """Kill what keeps it, and it with that, but not what it has started."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
 
 
 class ProgramRunner(AttemptLoop):
@@ -188,10 +197,14 @@ class ProgramRunner(AttemptLoop):
         except asyncio.CancelledError:
             end = ReportKind.CANCELLED, CANCELLED
         program.let_go()
+        patience_s = self._grace_s + spec.linger_s + CUT_AFTER_S
+        until_s = self._loop.time() + patience_s
         while not running.done():
             # Asked to stop once more, it can do no more than it does.
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([running])
+                await asyncio.wait([running], timeout=patience_s)
+            if self._loop.time() >= until_s:
+                program.cut()
         return end
 
     def _verdict(self, told: Mapping[str, Any]) -> tuple[ReportKind, AttemptError | None]:
