@@ -51,3 +51,14 @@ def test_nothing_is_drained_a_microsecond_early() -> None:
     wheel.add([_entry(7 * SECOND + 3, "a", 1)])
     assert wheel.drain(7 * SECOND + 2, 10) == []
     assert len(wheel.drain(7 * SECOND + 3, 10)) == 1
+
+
+def test_asking_when_the_next_is_due_sorts_nothing() -> None:
+    wheel = TimeWheel()
+    for number in range(100):
+        wheel.add([_entry(7 * SECOND + number * 7 % 100, "a", number)])
+        assert wheel.next_due() == 7 * SECOND
+        assert wheel.drain_second(7 * SECOND - 1, 10) == []
+        assert not wheel._sorted, "it is asked in every turn"
+    assert [entry.run_at for entry in wheel.drain(7 * SECOND + 1, 10)] == [7 * SECOND, 7 * SECOND + 1]
+    assert wheel.next_due() == 7 * SECOND + 2
