@@ -295,6 +295,7 @@ def _engine_limits(trigger: TriggerSettings) -> EngineLimits:
         alert_gap_s=trigger.job_alerts_every_s,
         max_reaps=trigger.max_reaps,
         overlap_queue_max=trigger.overlap_queue_max,
+        overlap_allow_max=trigger.overlap_allow_max,
         zone_change_after_s=trigger.zone_change_after_s,
         cursor_persist_s=trigger.cursor_persist_s,
         parking=ParkingLimits(trigger.park_after_s, trigger.parked_max, trigger.parked_bytes_max),

@@ -82,6 +82,9 @@ class TriggerSettings(BaseModel):
         le=10_000,
         description="executions of a job, or of a concurrency group, that wait behind an active one",
     )
+    overlap_allow_max: int = Field(
+        10_000, ge=1, le=1_000_000, description="executions of a job that are active beside one another, with `allow`"
+    )
     cursor_persist_s: float = Field(10.0, gt=0, description="an idle shard writes its cursor this often")
     zone_change_after_s: float = Field(
         600.0, ge=60, le=86_400, description="zone data count so long after an owner found others than its shard's"

@@ -68,6 +68,11 @@ class Actives:
         spared = set(after)
         return (one for one in self.sharing(execution_id) if one not in spared and self._active[one].ending is None)
 
+    def beside(self, execution_id: str) -> int:
+        """Return how many of the same job have not ended."""
+        found = self._by_job.get(job_of(execution_id), ())
+        return 1 if isinstance(found, str) else len(found)
+
     def behind(self, execution_id: str) -> int:
         """Return how many of the same job, or of its concurrency group, stand behind another."""
         return len(self._behind.get(shared_by(execution_id), ()))

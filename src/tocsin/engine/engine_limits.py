@@ -35,6 +35,7 @@ class EngineLimits:
         alert_gap_s: how far apart alerts are by which one job asks to be told of the same.
         zone_change_after_s: how long after an owner has found other zone data than its shard's those count.
         overlap_queue_max: executions of a job, or of a concurrency group, that may stand behind others.
+        overlap_allow_max: executions of a job that may be active beside one another, where it allows that.
         cursor_persist_s: an idle shard writes its cursor this often.
         horizon: how far ahead the index is read.
         max_reaps: so many deaths of processes that ran an execution alone make it a dead letter.
@@ -64,6 +65,7 @@ class EngineLimits:
     alert_gap_s: float = 60.0
     zone_change_after_s: float = 600.0
     overlap_queue_max: int = 100
+    overlap_allow_max: int = 10_000
     cursor_persist_s: float = 10.0
     horizon: HorizonLimits = field(default_factory=HorizonLimits)
     max_reaps: int = 3

@@ -34,14 +34,20 @@ class Way(Enum):
     """Another is active, and its job wants it skipped then."""
     FULL = auto()
     """As many as may stand behind already."""
+    CROWDED = auto()
+    """As many as may be active beside one another already."""
 
 
-REFUSED = {Way.TAKEN: SkipReason.OVERLAP, Way.FULL: SkipReason.QUEUE_FULL}
+REFUSED = {
+    Way.TAKEN: SkipReason.OVERLAP, Way.FULL: SkipReason.QUEUE_FULL, Way.CROWDED: SkipReason.QUEUE_FULL,
+}  # fmt: skip
 """Why an occurrence is skipped that may neither start nor wait."""
 
 
 def told_of(way: Way) -> str:
     """Return the sentence that says why something is refused."""
+    if way is Way.CROWDED:
+        return "as many executions of the job are active as may be"
     queued = ", and as many wait behind it as may" if way is Way.FULL else ""
     return f"an execution of the job or of its group is active{queued}"
 
@@ -52,6 +58,7 @@ class Overlaps:
     Args:
         shard, actives, dispatches, sweeps, codec: the shard's.
         behind_max: how many of a job, or of a concurrency group, may stand behind others.
+        beside_max: how many of a job may be active beside one another, where it allows that.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Overlaps:
         sweeps: Sweeps,
         codec: RecordCodec,
         behind_max: int,
+        beside_max: int,
     ) -> None:
         self._shard = shard
         self._actives = actives
@@ -69,10 +77,13 @@ class Overlaps:
         self._sweeps = sweeps
         self._codec = codec
         self._behind_max = behind_max
+        self._beside_max = beside_max
 
     def look(self, execution_id: str, overlap: Overlap) -> Way:
         """Tell how it would go on with an execution, if nobody's place is taken for it."""
-        if overlap is Overlap.ALLOW or not self._actives.is_taken(execution_id):
+        if overlap is Overlap.ALLOW:
+            return Way.CROWDED if self._actives.beside(execution_id) >= self._beside_max else Way.FREE
+        if not self._actives.is_taken(execution_id):
             return Way.FREE
         if overlap is not Overlap.QUEUE:
             return Way.TAKEN

@@ -96,7 +96,9 @@ class ShardEngine:
         stops = Stops(self._actives, self._dispatches, endings, codec)
         self._sweeps = Sweeps(state, self._actives, self._dispatches, stops, self._work)
         desks = (self._dispatches, self._sweeps)
-        self._overlaps = Overlaps(state.shard, self._actives, *desks, codec, limits.overlap_queue_max)
+        self._overlaps = Overlaps(
+            state.shard, self._actives, *desks, codec, limits.overlap_queue_max, limits.overlap_allow_max
+        )
         self._held = HeldEntries(state)
         self._zones = ZoneRules(state)
         self._filing = Filing(state, self._zones, self._outbox, self._held, self._work, codec)

@@ -81,6 +81,32 @@ def test_a_trigger_on_a_full_queue_is_refused() -> None:
     assert len(world.active()) == 2
 
 
+def test_what_runs_side_by_side_is_bounded_too_and_what_is_missed_waits_for_room() -> None:
+    world = OverlapWorld(EngineLimits(overlap_allow_max=3))
+    job = world.job("allow", schedule=EVERY_10_S, catch_up="fire_all", misfire_after_s=15, max_catch_up=100)
+    world.run(55, step_s=1)
+    assert len(world.active()) == 3
+    skipped = [event for event in world.events() if event.state == "SKIPPED"]
+    assert [event.reason for event in skipped] == ["queue_full"] * 2
+    assert world.trigger(job) == ""
+    fault = list(world.outcomes().values())[-1].faults[0]
+    assert "as many executions of the job are active as may be" in fault.problem
+    other = world.manual("allow")
+    assert world.trigger(other), "another job has room of its own"
+    world.clock.advance(100)
+    world.start()
+    world.run(3)
+    assert len([name for name in world.active() if name.startswith(job)]) == 3
+    for _ in range(40):
+        for name in [name for name in world.active() if name.startswith(job)]:
+            world.end(name)
+        world.run(0.5)
+    due = [e.head.scheduled_for for e in world.executions() if e.head.job_id == job]
+    told = {event.head.scheduled_for for event in world.events() if event.state == "SKIPPED"}
+    assert len(due) == len(set(due)) and not set(due) & told
+    assert set(due) | told == set(range(min(due), max(due) + 1, 10 * SECOND)), "each ran, or was told"
+
+
 @pytest.mark.parametrize("aware", [True, False])
 def test_the_queue_survives_takeovers(world: OverlapWorld, aware: bool) -> None:
     job = world.manual("queue")
