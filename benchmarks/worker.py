@@ -40,6 +40,7 @@ from tocsin.adapters.targets.addresses import AddressRules
 from tocsin.adapters.targets.handlers import HandlerRunner
 from tocsin.adapters.targets.http import HttpTargetRunner
 from tocsin.adapters.targets.output import OutputWriter
+from tocsin.bootstrap.garbage import WORKER_YOUNG_MAX, collect_rarely
 from tocsin.bootstrap.process import SystemClock
 from tocsin.bootstrap.worker import SWITCH_INTERVAL_S
 from tocsin.domain.executions import AttemptHead, AttemptReport, ReportKind, dispatch_key
@@ -365,7 +366,8 @@ def main() -> None:
     parser.add_argument("--profile", type=Path, help="write here where the worker's loop spends its time; slows it")
     parser.add_argument("--out", type=Path, default=RESULTS / "worker.json", help="the result; the plot goes beside it")
     given = parser.parse_args()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)  # as a worker's process does, and so is the next
+    collect_rarely(WORKER_YOUNG_MAX)
     with rig() as system:
         figures = measure(system, given)
     goals = goals_of(figures)

@@ -9,7 +9,11 @@ YOUNG_MAX: Final = 50_000
 """Objects made between two looks at the young ones; 700, the default, is two looks for every hundred fires."""
 
 
-def collect_rarely() -> None:
+WORKER_YOUNG_MAX: Final = 5_000
+"""The same of a worker, in whose process a service's own functions may leave cycles with much in them."""
+
+
+def collect_rarely(young_max: int = YOUNG_MAX) -> None:
     """Let the collector leave alone what was loaded until now, and look at the rest more rarely.
 
     For processes whose records and rows hold no cycles: reference counts free those, and what the collector finds is
@@ -17,4 +21,6 @@ def collect_rarely() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_MAX, *gc.get_threshold()[1:])
+    young, *older = gc.get_threshold()
+    if young:  # else a service has turned it off
+        gc.set_threshold(max(young, young_max), *older)

@@ -14,6 +14,7 @@ from tocsin.adapters.kafka.names import TopicNames
 from tocsin.adapters.kafka.report_sink import KafkaReportSink, count_partitions, producer_config
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
+from tocsin.bootstrap.garbage import WORKER_YOUNG_MAX, collect_rarely
 from tocsin.bootstrap.handlers import handlers_of
 from tocsin.bootstrap.lane_groups import check_offsets_retention
 from tocsin.bootstrap.message_lane import MESSAGE_LANE, MessageThread, cancel_log, message_lane, serve_messages
@@ -52,7 +53,9 @@ def run_worker(settings: Settings, app: HandlerApp | None = None) -> int:
     process = Process("worker", settings)
     process.stop_on_signals()
     try:
-        return _run(process, settings, handlers_of(settings, app))
+        app = handlers_of(settings, app)
+        collect_rarely(WORKER_YOUNG_MAX)
+        return _run(process, settings, app)
     except TocsinError as error:
         log.error("the worker cannot go on", action="worker.failed", error=str(error))
         return 1
