@@ -138,6 +138,8 @@ class CassandraNode:
             f"-Dlogback.configurationFile={self._logback_file}",
             # A ring of one has nobody to wait for; in a larger one it is also how long the seed may take to answer.
             f"-Dcassandra.ring_delay_ms={100 if self.size == 1 else 5000}",
+            # Nor is there anybody to tell that it ends, and to give two seconds for hearing it.
+            f"-Dcassandra.shutdown_announce_in_ms={0 if self.size == 1 else 2000}",
             "-Dcassandra.consistent.rangemovement=false",
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-cp",
