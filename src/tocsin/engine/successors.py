@@ -45,8 +45,8 @@ class Following(NamedTuple):
         runs: the occurrence at hand is to run now.
         backlog_upto: it does not run now, but it and all that was missed up to here are caught up with.
         overdue: what the occurrence at hand stands for that was due before it, by zone data that came too late.
-        instead: where the occurrence at hand belongs, at a time that is decided with it: a row that nobody would come
-            by any more, and that is decided in its place, in this very turn. What follows, follows that one.
+        instead: the row of the time at which the occurrence at hand belongs, where the cursor has passed that: it is
+            decided in its place, in this very turn, and what follows, follows that one.
     """
 
     entry: Entry | None
@@ -93,7 +93,7 @@ class Successors:
             later = plan.next_after(entry.scheduled_for)
             moved = Skipped(with_first(entry.scheduled_for, None), SkipReason.MOVED)
             if later is not None and Place(later, entry.job_id, later) <= cursor:
-                # It was held, or filed late, until that time had passed as well.
+                # It was held until that time had passed as well: nobody would come by a row there any more.
                 return Following(None, skipped=moved, runs=False, instead=self.row(entry, later))
             return Following(self.row(entry, later), skipped=moved, runs=False)
         return self._follow(entry, plan, now, cursor)
