@@ -311,6 +311,10 @@ def highest_seen(self: Any) -> int:
     return self._position  # type: ignore[no-any-return]
 
 
+def of_what_is_ahead(self: Any, prefix: int, *groups: Any) -> list[int]:
+    return [offset - prefix for group in groups for offset in group if offset >= prefix]
+
+
 def metadata_without(part: str) -> Callable[[Any], Any]:
     def make(real: Any) -> Any:
         def metadata(self: Any, *, released: bool = False) -> Any:
