@@ -59,23 +59,31 @@ class Sweeps:
         self._dispatches = dispatches
         self._stops = stops
         self._work = work
-        self._replacing: dict[str, str] = {}
+        self._replacing: dict[str, tuple[str, WorkItem]] = {}
         """By what they share: the execution that takes the place of others, as long as some are left to be told."""
         self._deleted: set[str] = set()
         """Jobs likewise."""
         for item in state.work.values():
             if item.kind == KIND and (sweep := _read(item)) is not None:
-                self._note(sweep)
+                self._note(sweep, item)
         work.register(KIND, self)
 
     def replace(self, step: Step, execution_id: str) -> None:
         """Have all end that are in the way of an execution. Where some are left it must be put behind them."""
-        others = self._actives.sharing(execution_id)
-        if len(others) > AT_ONCE_MAX:
-            self._begin(step, Sweep(Deed.REPLACE, execution_id))
-            return
-        for other in sorted(others):
-            self._stops.begin(step, other, REPLACED)
+        former, item = self._replacing.get(shared_by(execution_id), (None, None))
+        if former is not None and self._stands_behind(former):
+            # However fast they come, only one waits for the end of the many.
+            self._stops.begin(step, former, REPLACED)
+        others, sweep = self._actives.sharing(execution_id), Sweep(Deed.REPLACE, execution_id)
+        if len(others) <= AT_ONCE_MAX:
+            for other in sorted(others):
+                self._stops.begin(step, other, REPLACED)
+        elif item is None:
+            self._begin(step, sweep)
+        else:
+            item = item._replace(data=_written(sweep))
+            self._work.change(step, item)
+            self._note(sweep, item)
 
     def is_waiting(self, job: Job) -> bool:
         """Tell whether something of a job is active, and all of it waits to be dispatched."""
@@ -105,7 +113,7 @@ class Sweeps:
         if job_of(execution_id) in self._deleted:
             self._stops.begin(step, execution_id, JOB_DELETED)
             return True
-        successor = self._replacing.get(shared_by(execution_id))
+        successor, _ = self._replacing.get(shared_by(execution_id), (None, None))
         if successor in (None, execution_id) or not self._stands_behind(successor):
             return False
         self._stops.begin(step, execution_id, REPLACED)
@@ -154,18 +162,17 @@ class Sweeps:
         return one is not None and one.phase == Phase.BEHIND
 
     def _begin(self, step: Step, sweep: Sweep, job_id: str | None = None) -> None:
-        self._note(sweep)
-        self._work.begin(step, KIND, job_id, _written(sweep))
+        self._note(sweep, self._work.begin(step, KIND, job_id, _written(sweep)))
 
-    def _note(self, sweep: Sweep) -> None:
+    def _note(self, sweep: Sweep, item: WorkItem) -> None:
         if sweep.deed is Deed.REPLACE:
-            self._replacing[shared_by(sweep.of)] = sweep.of
+            self._replacing[shared_by(sweep.of)] = sweep.of, item
         elif sweep.deed is Deed.DELETE:
             self._deleted.add(sweep.of)
 
     def _forget(self, sweep: Sweep) -> None:
-        if sweep.deed is Deed.REPLACE and self._replacing.get(shared_by(sweep.of)) == sweep.of:
-            del self._replacing[shared_by(sweep.of)]
+        if sweep.deed is Deed.REPLACE:
+            self._replacing.pop(shared_by(sweep.of), None)
         elif sweep.deed is Deed.DELETE:
             self._deleted.discard(sweep.of)
 

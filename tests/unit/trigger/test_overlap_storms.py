@@ -30,6 +30,7 @@ from tocsin.ports.shard_log import executions
 
 SEEDS = int(os.environ.get("STORM_SEEDS", "40"))
 QUEUE_MAX = 4
+CROWD = 8
 LIMITS = EngineLimits(
     fires_max=5, commands_max=4, delta_bytes_max=10_000, cursor_persist_s=2.0, ring=16, work_portions_max=3,
     overlap_queue_max=QUEUE_MAX,
@@ -89,6 +90,27 @@ class Storm:
         command_id = self.world.order(kind, job, **fields)
         self.sent[command_id] = Ordered(kind, str(fields.get("execution_id", job)))
 
+    def edit(self, job: str, policy: str) -> None:
+        self.order("update", job, definition={**self.jobs[job], "concurrency": policy})
+
+    def delete(self, job: str) -> None:
+        self.deleted.add(job)
+        self.order("delete", job)
+
+    def crowd(self, job: str) -> None:
+        """Have as many runs of a job as it lets there be, and then something done to all of them."""
+        if "allow" in self.policies[job]:
+            self.edit(job, "allow")
+        for _ in range(CROWD):
+            self.order("trigger", job)
+        self.turn(self.chance.randrange(8))
+        self.work(0.4)
+        if self.chance.random() < 0.3 and len(self.alive()) > 3:
+            self.delete(job)
+        else:
+            self.edit(job, self.chance.choice(self.policies[job]))
+            self.order("trigger", job)
+
     def alive(self) -> list[str]:
         return sorted(set(self.jobs) - self.deleted)
 
@@ -96,18 +118,18 @@ class Storm:
         """Do one thing that a client does."""
         chance, deed = self.chance, self.chance.random()
         job = chance.choice(self.alive())
-        if deed < 0.6:
+        if deed < 0.5:
             self.order("trigger", job)
+        elif deed < 0.6:
+            self.crowd(job)
         elif deed < 0.75:
             if active := sorted(self.world.active()):
                 name = chance.choice(active)
                 self.order("cancel", ids.parse_execution_id(name).job_id, execution_id=name)
         elif deed < 0.9:
-            definition = {**self.jobs[job], "concurrency": chance.choice(self.policies[job])}
-            self.order("update", job, definition=definition)
-        elif deed < 0.93 and len(self.alive()) > 3:
-            self.deleted.add(job)
-            self.order("delete", job)
+            self.edit(job, chance.choice(self.policies[job]))
+        elif deed < 0.95 and len(self.alive()) > 3:
+            self.delete(job)
         else:
             dead = sorted(e.head.execution_id for e in self.world.events() if e.state == "DEAD")
             if dead and ids.parse_execution_id(name := chance.choice(dead)).job_id in self.alive():
@@ -155,7 +177,8 @@ class Storm:
             self.world.report(execution, kind)
         if kind != "no":
             self.begun[head.execution_id].add(head.token)
-        if kind != "RUNNING" and self.chance.random() < 0.95:
+        # Now and then something is said twice; but nobody begins what he has given back.
+        if kind == "no" or (kind != "RUNNING" and self.chance.random() < 0.95):
             self.ended.add((head.execution_id, head.attempt, head.token))
 
     def take_over(self) -> None:
@@ -206,10 +229,10 @@ class Storm:
         for job in self.alive():
             if "schedule" in self.jobs[job]:
                 self.world.order("pause", job)
-        for turn in range(200):
+        for turn in range(300):
             self.world.clock.advance(1)
             self.turn(2)
-            self.work(0.7, well=True)
+            self.work(0.7, well=turn > 10)
             busy = any(work_of(engine) for engine in self.world.engines.values())
             if turn > 20 and not self.world.active() and not busy:
                 return

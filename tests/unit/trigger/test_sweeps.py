@@ -122,6 +122,16 @@ def test_of_several_that_replace_many_only_the_newest_waits(world: OverlapWorld)
     assert world.started() == [*names, successors[3]]
 
 
+def test_however_fast_they_come_that_replace_many_only_one_waits_and_one_item_is_under_way(world: OverlapWorld) -> None:
+    job, _ = many(world)
+    edit(world, job, "replace")
+    commands = [world.order("trigger", job) for _ in range(3 * MANY)]
+    decided(world, commands[-1])
+    [engine] = world.engines.values()
+    assert sum(one.phase == Phase.BEHIND for one in world.active().values()) == 1
+    assert len(work_of(engine)) == 1
+
+
 def test_a_whole_queue_is_replaced_and_none_of_it_starts_meanwhile(world: OverlapWorld) -> None:
     job, names = many(world, "queue")
     edit(world, job, "replace")
