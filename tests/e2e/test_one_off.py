@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.real]
 def test_is_called_once_on_time_and_its_result_is_read_back(system: System) -> None:
     due = datetime.now(UTC) + timedelta(seconds=3)
     body = {
-        "name": "nightly settlement",
+        "name": "Abrechnung fürs Café ☃ 🎉",
         "run_at": due.isoformat(),
         "target": {
             "type": "http",
@@ -34,7 +34,7 @@ def test_is_called_once_on_time_and_its_result_is_read_back(system: System) -> N
     assert job["next_run_at"] == due.isoformat().replace("+00:00", "Z")
     assert job["metadata"] == {"ticket": [1, "zwei"]}
     assert created.headers["location"] == f"/v1/jobs/{job['job_id']}"
-    assert system.ask("GET", f"/v1/jobs/{job['job_id']}").body["name"] == "nightly settlement"
+    assert system.ask("GET", f"/v1/jobs/{job['job_id']}").body["name"] == body["name"]
 
     [run] = wait_for("the run to succeed", lambda: [r for r in system.runs(job["job_id"]) if r["state"] == "SUCCEEDED"])
     [call] = [call for call in system.target.calls if call.path == "/settle"]

@@ -86,6 +86,7 @@ def test_lea_3_a_holder_whose_beats_are_held_up_loses_its_lease_by_the_brokers_t
         wire.mend()
         world.until("both to be called", lambda: len(world.target.calls) == 2)
         first, second = world.target.calls
+        assert int(first.headers["Tocsin-Token"]) < int(second.headers["Tocsin-Token"])
         world.target.let_go(first)
         world.until("its report", lambda: [r.kind for r in world.reports()].count("SUCCEEDED") == 1)
         world.until("the owner to know it", world.all_reports_applied)
