@@ -27,7 +27,7 @@ from tocsin.domain.instants import format_rfc3339
 
 POOL: Final = "peers"
 RUNNING_MAX: Final = 1_000
-WARM_LEAD_S: Final = 2.0
+WARM_LEAD_S: Final = 0.5
 CHUNK: Final = 10_000
 ENVIRON: Final = {
     "TOCSIN_CLUSTER__POOLS": POOL,
