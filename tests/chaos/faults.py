@@ -20,12 +20,26 @@ from tocsin.bootstrap import faults as points
 
 ASLEEP_S: Final = 20.0
 """Longer than the sessions (6 and 10 s) and transactions (5 s) of those who are put to sleep."""
+SETTLE_S: Final = 5.0
 STORE_AWAY_S: Final = 60.0
 RAW_COMMANDS: Final = 30
 FAKETIME: Final = (
     Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
     Path("/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"),
 )
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long faults last, and the calm between them.
+
+    Attributes:
+        asleep_s: how long a process stands still: longer than its session and transaction.
+        settle_s: how long everything goes well between two faults.
+    """
+
+    asleep_s: float = ASLEEP_S
+    settle_s: float = SETTLE_S
 
 
 class Skipped(Exception):
@@ -37,12 +51,14 @@ class Drill:
     """A rig under load, and the faults that were made.
 
     Attributes:
+        pace: how long things last.
         moved: of rolls of triggers: the share of shards that had another owner afterwards.
         turn: grows, so that repeated faults meet other processes.
     """
 
     rig: Rig
     load: Load
+    pace: Pace = Pace()
     faults: list[Fault] = field(default_factory=list)
     moved: list[float] = field(default_factory=list)
     turn: int = 0
@@ -85,7 +101,7 @@ def sleep(role: str) -> Callable[[Drill], None]:
         name = drill.victim(role)
         with drill.fault(f"sleep_{role}", name):
             drill.rig.signal(name, signal.SIGSTOP)
-            time.sleep(ASLEEP_S)
+            time.sleep(drill.pace.asleep_s)
             drill.rig.signal(name, signal.SIGCONT)
 
     return make
@@ -107,7 +123,7 @@ def at_point(role: str, point: str, *, dies: bool) -> Callable[[Drill], None]:
                 time.sleep(10)
             else:
                 wait_for(f"{name} to stand still {point}", lambda: rig.is_standing(name), PATIENCE_S)
-                time.sleep(ASLEEP_S)
+                time.sleep(drill.pace.asleep_s)
                 rig.signal(name, signal.SIGCONT)
         if dies:
             rig.start(name)

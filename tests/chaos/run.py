@@ -14,13 +14,12 @@ from typing import Any
 
 from tests.chaos.checker import Verdict, check, standstill_s
 from tests.chaos.evidence import Evidence
-from tests.chaos.faults import FAULTS, Drill, Skipped
+from tests.chaos.faults import FAULTS, Drill, Pace, Skipped
 from tests.chaos.history import SECOND, History
 from tests.chaos.load import Load
 from tests.chaos.rig import Rig
 from tests.e2e.system import wait_for
 
-SETTLE_S = 5.0
 ENDS_PATIENCE_S = 420.0
 """Silence, backoff after losses and retries add up before the last execution has its end."""
 RECOVERY_S = 30.0
@@ -57,14 +56,15 @@ class Part:
         }
 
 
-def run_part(rig: Rig, names: Sequence[str], duration_s: float, load: Load) -> Part:
+def run_part(rig: Rig, names: Sequence[str], duration_s: float, load: Load, pace: Pace | None = None) -> Part:
     """Make faults one after another until the time is over, each at least once, and judge.
 
     Raises:
         AssertionError: the load could not be set up.
     """
     evidence = Evidence(rig)
-    drill = Drill(rig, load)
+    pace = pace or Pace()
+    drill = Drill(rig, load, pace)
     began = time.monotonic()
     load.start()
     rig.wait_firing()
@@ -88,7 +88,7 @@ def run_part(rig: Rig, names: Sequence[str], duration_s: float, load: Load) -> P
         evidence.gather()
         if set(names) <= set(skipped):
             break
-        time.sleep(SETTLE_S)
+        time.sleep(pace.settle_s)
     duration_s = time.monotonic() - began
     return _judge(rig, evidence, drill, duration_s, skipped, broken)
 

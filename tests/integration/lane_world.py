@@ -39,7 +39,7 @@ def wait_until(done: Callable[[], bool], what: str, wait_s: float = 90.0) -> Non
     until = time.monotonic() + wait_s
     while not done():
         assert time.monotonic() < until, f"waited too long for {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 class LaneWorld:
@@ -59,6 +59,10 @@ class LaneWorld:
         self._producer.init_transactions()
         self.at: dict[tuple[int, int], str] = {}
         """Job by partition and offset."""
+        self._readers: dict[str, tuple[Consumer, list[bytes]]] = {}
+        """By topic: who reads it, and what came so far. A new one for each question costs more than the question."""
+        self._reports: list[AttemptReport] = []
+        self._asker = Consumer({"bootstrap.servers": bootstrap, "group.id": self.names.group("worker.default")})
 
     def dispatch(
         self, url: str, jobs: Iterable[str], *, partition: int, abort: bool = False, tenant: str = "default"
@@ -93,30 +97,34 @@ class LaneWorld:
             self._producer.commit_transaction()
 
     def read(self, topic: str, partitions: int) -> list[bytes]:
-        """Return all values of a topic."""
-        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+        """Return all values of a topic, as of now."""
         places = [TopicPartition(topic, p, 0) for p in range(partitions)]
-        ends = {p.partition: reader.get_watermark_offsets(p, timeout=30)[1] for p in places}
-        reader.assign(places)
-        values: list[bytes] = []
+        if topic not in self._readers:
+            settings = {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
+            self._readers[topic] = Consumer(settings), []
+            self._readers[topic][0].assign(places)
+        reader, values = self._readers[topic]
+        end = sum(reader.get_watermark_offsets(place, timeout=30)[1] for place in places)
         until = time.monotonic() + 60
-        while len(values) < sum(ends.values()):
+        while len(values) < end:
             assert time.monotonic() < until
-            values += [message.value() or b"" for message in reader.consume(500, 0.2)]
-        reader.close()
-        return values
+            # consume(n, t) waits for n messages or all of t; poll(t) returns with the first.
+            if (first := reader.poll(0.2)) is not None:
+                found = [first, *reader.consume(500, 0)]
+                values += [message.value() or b"" for message in found if message.error() is None]
+        return list(values)
 
     def reports(self) -> list[AttemptReport]:
-        return [CODEC.decode_report(value) for value in self.read(self.names.reports, SHARDS)]
+        values = self.read(self.names.reports, SHARDS)
+        self._reports += [CODEC.decode_report(value) for value in values[len(self._reports) :]]
+        return list(self._reports)
 
     def heartbeats(self) -> list[Heartbeat]:
         return [CODEC.decode_heartbeat(value) for value in self.read(self.names.fleet, 1)]
 
     def committed(self) -> dict[int, tuple[int, str]]:
         """Return offset and metadata of every partition that has any."""
-        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.names.group("worker.default")})
-        answers = reader.committed([TopicPartition(self.lane, p) for p in range(LANE_PARTITIONS)], timeout=30)
-        reader.close()
+        answers = self._asker.committed([TopicPartition(self.lane, p) for p in range(LANE_PARTITIONS)], timeout=30)
         return {a.partition: (a.offset, a.metadata or "") for a in answers if a.offset >= 0}
 
     def begun(self) -> set[str]:
