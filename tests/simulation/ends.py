@@ -65,6 +65,11 @@ class Running:
     came: int = 0
     """Its place among those that stood behind others."""
 
+    @property
+    def is_made_again(self) -> bool:
+        """Its attempt was lost, or given back, and waits to be dispatched again."""
+        return self.phase == "waiting" and self.attempt > 0 and self.next_attempt == self.attempt
+
 
 class Ends:
     """All executions."""
@@ -180,9 +185,12 @@ class Ends:
         self._dispatched.add((head.execution_id, head.attempt, head.token, head.losses))
 
     def deleted(self, job: str) -> tuple[int, int]:
-        """A job was deleted: what of it waits is cancelled, and what runs is not retried. Returns how many of both."""
+        """A job was deleted: what of it waits is cancelled, and what runs, or was lost, is not retried.
+
+        Returns how many of both.
+        """
         names = [name for name in self._active if _job_of(name) == job]
-        waiting = [name for name in names if self._active[name].phase in IDLE]
+        waiting = [name for name in names if self._active[name].phase in IDLE and not self._active[name].is_made_again]
         for name in waiting:
             self.overlaps.deleted(name)
         for name in names:

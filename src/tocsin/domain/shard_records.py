@@ -68,6 +68,11 @@ class Active(NamedTuple):
     ending: str | None = None
     """Why it is being ended; None while it is to go on."""
 
+    @property
+    def is_made_again(self) -> bool:
+        """Tell whether it waits since an attempt was lost or given back: that attempt is not over, but under way."""
+        return self.phase == Phase.WAITING and (self.next_losses > 0 or self.returns > 0)
+
     def waiting(self, until: Micros, attempt: int, losses: int = 0, returns: int = 0) -> Active:
         """Return it as nothing of it is current, until an attempt is dispatched at an instant."""
         return Active(

@@ -38,6 +38,7 @@ from tocsin.engine.retry_pauses import RETRIES_PAUSED, RetryPauses
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.stops import Stops
 from tocsin.engine.suspects import EXECUTION, FAULT_OF_TOCSIN, REPORT, Severity, Suspect, SuspectId
+from tocsin.engine.sweeps import Sweeps
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import (
     EVENTS,
@@ -51,6 +52,8 @@ LEASE_GRACE: Final[Micros] = 30 * SECOND
 """How much longer than its attempt may take a lease is waited for."""
 ACCEPTED: Final = "accepted"
 """Why an execution counts as running that no worker holds: its target will call back."""
+ATTEMPTS_USED_UP: Final = "attempts_used_up"
+"""Why a failed attempt is the last: no more may be made."""
 AT_MOST_ONCE: Final = "at_most_once"
 """Why a failed attempt is the last: it may have done something, and that must not be done again."""
 ENGINE_FAULT: Final = "engine_fault"
@@ -80,7 +83,7 @@ def bounded(report: AttemptReport) -> AttemptReport:
 def _why_final(execution: Execution, kind: ReportKind, error: AttemptError | None, made: int) -> str | None:
     """Tell why no attempt follows one that did not succeed; None where one does."""
     if execution.retry is None or made >= execution.retry.max_attempts:
-        return "attempts_used_up"
+        return ATTEMPTS_USED_UP
     if not is_retryable(kind, error, execution.retry):
         return "not_retryable"
     if not execution.is_repeatable and not never_reached(kind, error, execution.target):
@@ -98,6 +101,7 @@ class ReportDesk:
         dispatches: DispatchDesk,
         endings: Endings,
         stops: Stops,
+        sweeps: Sweeps,
         losses: Losses,
         codec: RecordCodec,
         retry_pauses: RetryPauses,
@@ -105,6 +109,7 @@ class ReportDesk:
     ) -> None:
         self._state = state
         self._retry_pauses = retry_pauses
+        self._sweeps = sweeps
         self._actives = actives
         self._dispatches = dispatches
         self._endings = endings
@@ -249,6 +254,8 @@ class ReportDesk:
         policy, made = execution.retry, head.attempt - execution.attempts_before
         self._retry_pauses.note(step, head.tenant_id, failed=is_retryable(kind, report.error, policy))
         final = _why_final(execution, kind, report.error, made)
+        if final is None and self._sweeps.is_left(execution_id):
+            final = ATTEMPTS_USED_UP
         if policy is not None and final is None:
             retry_after_s = report.error.retry_after_s if report.error else None
             retry_at = step.now + retry_delay(policy, execution_id, made, retry_after_s)

@@ -131,7 +131,7 @@ class ShardEngine:
             self._actives, self._dispatches, endings, stops, codec, Returns(limits.returned_per_s), limits.max_reaps
         )
         self._reports = ReportDesk(
-            state, self._actives, self._dispatches, endings, stops, losses, codec, retry_pauses, culprits
+            state, self._actives, self._dispatches, endings, stops, self._sweeps, losses, codec, retry_pauses, culprits
         )
         self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
         self._firing = FiringDesk(

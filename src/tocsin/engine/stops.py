@@ -86,13 +86,15 @@ class Stops:
         self._close(step, report, active, active.ending)
         return True
 
-    def leave(self, step: Step, execution_id: str) -> None:
-        """End an execution of a deleted job if it waits to be dispatched; let it fail for good if it may run."""
+    def leave(self, step: Step, execution_id: str) -> bool:
+        """End an execution of a deleted job if it waits for its first dispatch, or for a retry; let it fail for good
+        if an attempt of it is not over. Tell whether it has ended."""
         active = self._known(execution_id)
-        if active.phase in IDLE:
+        if active.phase in IDLE and not active.is_made_again:
             self._close_unheard(step, active, JOB_DELETED)
-        else:
-            self._dispatches.without_retries(step, execution_id)
+            return True
+        self._dispatches.without_retries(step, execution_id)
+        return False
 
     def _close_unheard(self, step: Step, active: Active, reason: str) -> None:
         """End an execution of which nobody has said how its last attempt ended."""

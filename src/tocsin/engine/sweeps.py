@@ -19,7 +19,7 @@ from tocsin.engine.actives import Actives, job_of, shared_by
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
-from tocsin.engine.stops import JOB_DELETED, REPLACED, Stops
+from tocsin.engine.stops import REPLACED, Stops
 from tocsin.engine.work import Progress, Room, Work
 
 KIND: Final = "sweep"
@@ -86,9 +86,9 @@ class Sweeps:
             self._note(sweep, item)
 
     def is_waiting(self, job: Job) -> bool:
-        """Tell whether something of a job is active, and all of it waits to be dispatched."""
-        phases = {active.phase for active in map(self._actives.get, self._actives.of_job(_key(job))) if active}
-        return bool(phases) and phases <= IDLE
+        """Tell whether something of a job is active, and all of it waits for its first dispatch, or for a retry."""
+        found = [active for active in map(self._actives.get, self._actives.of_job(_key(job))) if active]
+        return bool(found) and all(active.phase in IDLE and not active.is_made_again for active in found)
 
     def delete(self, step: Step, job: Job) -> None:
         """End what of a job waits to be dispatched, and let what runs fail for good."""
@@ -100,6 +100,10 @@ class Sweeps:
         for execution_id in left:
             self._stops.leave(step, execution_id)
 
+    def is_left(self, execution_id: str) -> bool:
+        """Tell whether an execution's job was deleted while very many of it were active: none is attempted again."""
+        return job_of(execution_id) in self._deleted
+
     def let_go(self, step: Step, job: Job) -> None:
         """Let what of a job stands behind others go on beside them."""
         key = _key(job)
@@ -110,9 +114,8 @@ class Sweeps:
         """Tell whether an execution that waits, and might start now, ends instead; it has ended then."""
         if not self._replacing and not self._deleted:
             return False
-        if job_of(execution_id) in self._deleted:
-            self._stops.begin(step, execution_id, JOB_DELETED)
-            return True
+        if self.is_left(execution_id):
+            return self._stops.leave(step, execution_id)
         successor, _ = self._replacing.get(shared_by(execution_id), (None, None))
         if successor in (None, execution_id) or not self._stands_behind(successor):
             return False

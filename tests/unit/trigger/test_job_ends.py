@@ -272,6 +272,26 @@ def test_deleting_lets_a_running_attempt_finish_and_makes_no_other(world: World,
     assert list(world.states().values()) == ["DEAD"]
 
 
+@pytest.mark.parametrize("started", ["no", "maybe"])
+def test_an_attempt_that_was_lost_or_given_back_is_made_again_though_its_job_is_deleted(
+    world: World, started: str
+) -> None:
+    job = world.create_keyed({"delay_s": 1, "target": TARGET, "retry": RETRIED, "idempotency_key": "k"})
+    world.run(2)
+    world.report(world.executions()[0], "RETURNED", error=None, started="maybe", reason="lost")
+    world.run(1)
+    world.report(world.executions()[1], "RETURNED", error=None, started=started, reason="lost")
+    world.run(1)
+    assert len(world.executions()) == 2, "it waits"
+    deleted = world.delete(world.outcomes()[job].job_id)
+    world.run(30)
+    assert world.outcomes()[deleted].detail == "already_fired"
+    world.report(world.executions()[2], "FAILED")
+    world.run(1300, step_s=5)
+    assert len(world.executions()) == 3
+    assert list(world.states().values()) == ["DEAD"]
+
+
 def test_an_own_command_that_never_comes_back_is_kept(world: World) -> None:
     """What is noted survives a takeover as it is, and a snapshot."""
     job = world.create(in_s=50)

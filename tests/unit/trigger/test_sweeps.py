@@ -182,6 +182,23 @@ def test_deleting_a_job_of_many_ends_a_share_in_each_turn_and_starts_none(
     assert world.active() == {} and not any(work_of(engine) for engine in world.engines.values())
 
 
+def test_what_is_heard_of_a_deleted_job_counts_from_the_decision_on(world: OverlapWorld) -> None:
+    job, names = many(world, retry=RETRY)
+    delete = world.delete(job)
+    for name in names[::2]:
+        world.report(world.dispatch_of(name), "FAILED")
+    for name in names[1::2]:
+        world.report(world.dispatch_of(name), "RETURNED", started="maybe")
+    decided(world, delete)
+    world.settle(MANY)
+    assert {world.story(name)[-1] for name in names[::2]} == {("DEAD", "attempts_used_up")}
+    assert sorted(world.started()) == sorted([*names, *names[1::2]]), "a lost attempt is made again"
+    for name in names[1::2]:
+        world.end(name, "FAILED")
+    assert {world.story(name)[-1] for name in names[1::2]} == {("DEAD", "attempts_used_up")}
+    assert world.active() == {}
+
+
 def test_a_job_that_is_made_anew_meanwhile_is_left_alone(world: OverlapWorld) -> None:
     definition = {"target": TARGET, "concurrency": "allow", "retry": RETRY}
     world.order("create", "mine", definition=definition)
