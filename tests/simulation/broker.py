@@ -14,6 +14,8 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.ports.shard_log import LogRecord, NewRecord, ShardTurn
 
 TRANSACTION_TIMEOUT: Final[Micros] = 6 * SECOND
+MARKERS_WITHIN: Final[Micros] = 10 * SECOND
+"""However slow markers are, they are there so long after the decision: else people are to be alerted."""
 """A transaction's own limit of 5 s, and the brokers' sweep."""
 
 Place = tuple[str, int]
@@ -27,13 +29,14 @@ class Violation(AssertionError):
 class Transaction:
     """One transaction: what it wrote and where, and how far its end has come."""
 
-    __slots__ = ("began_at", "decided", "handle", "late", "offsets", "places", "turns")
+    __slots__ = ("began_at", "decided", "decided_at", "handle", "late", "offsets", "places", "turns")
 
     def __init__(self, handle: Handle | None, began_at: Micros) -> None:
         self.handle = handle
         self.began_at = began_at
         self.decided: bool | None = None
         """None: open. Then: whether it was committed. Markers may follow later."""
+        self.decided_at = began_at
         self.places: set[Place] = set()
         """Where its marker is still missing."""
         self.offsets: frozenset[int] = frozenset()
@@ -190,7 +193,7 @@ class Broker:
     def _decide(self, transaction: Transaction, commit: bool) -> None:
         assert transaction.handle is not None and transaction.decided is None
         del self._open[transaction.handle.producer_id]
-        transaction.decided = commit
+        transaction.decided, transaction.decided_at = commit, self.now
         self._unmarked.append(transaction)
         if commit:
             self.on_commit(transaction)
@@ -239,6 +242,13 @@ class Broker:
         if transaction.decided is None and transaction.handle and self.is_current(transaction.handle):
             transaction.late = False
             self._decide(transaction, True)
+
+    def time_passed(self) -> None:
+        """Do what a broker does by itself, however long nobody turned to it."""
+        self._sweep()
+        for transaction in list(self._unmarked):
+            if transaction.decided is not None and self.now - transaction.decided_at > MARKERS_WITHIN:
+                self._mark_all(transaction)
 
     def _sweep(self) -> None:
         """Abort what lasts longer than its limit; its producer cannot go on with it."""

@@ -143,6 +143,7 @@ class World:
     def pass_time(self, by: Micros) -> None:
         """Let time go on: beats are sent, sessions end, writes of the dead arrive."""
         self.broker.now += by
+        self.broker.time_passed()
         now = self.broker.now
         for node in self.nodes:
             while node.is_able and node.next_beat_at <= now:
