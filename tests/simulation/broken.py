@@ -370,6 +370,16 @@ def same_partition_again(real: Any) -> Any:
     return assigned
 
 
+def settle_what_was_dropped(real: Any) -> Any:
+    """What an old assignment had in hand was dropped with it; settling it must not break the mutant itself."""
+
+    def settle(self: Any, item: Any) -> None:
+        self.in_hand.setdefault(item.offset, item)
+        real(self, item)
+
+    return settle
+
+
 def settle_at_revoke(self: Any, partitions: Any, reason: str) -> None:
     for partition in partitions:
         for item in partition.running():

@@ -237,10 +237,12 @@ class Jobs:
             job.once = None
         if same:
             edit_late(job)
+        caught_up = outcome.decided_at if _catches_up(job) and not job.is_one_off else 0
         job.define(definition)
         job.become(version, "ACTIVE" if job.state == "FINISHED" else job.state)
         if not one_off and not same:
-            job.owe_from(asked.at, cursors)
+            # What began to be caught up with stood for all up to its turn, and no event need have told of it yet.
+            job.owe_from(asked.at, cursors, caught_up)
         return OutcomeDetail.UPDATED
 
     def _cancel(self, asked: Asked, job_id: str, ends: Ends, now: Micros) -> OutcomeDetail:

@@ -168,11 +168,12 @@ class Known:
         rows = [(self.moved(since), row) for row, since in self.moving.items() if self.place(row) > self.done]
         return any(first is not None and first <= at < row for first, row in rows for at in self.late)
 
-    def owe_from(self, at: Micros, cursors: Cursors) -> None:
-        """Owe what is past the cursor and after the command at hand."""
+    def owe_from(self, at: Micros, cursors: Cursors, stood_upto: Micros = 0) -> None:
+        """Owe what is past the cursor and after the command at hand; ``stood_upto``: and may not be stood for."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))
         self.late, self.is_loose, self.moving = set(), False, {}
-        self.maybe = set(times_of(self.plan, self.base.run_at - 1, max(cursors.after.run_at, self.stood_upto)))
+        upto = max(cursors.after.run_at, self.stood_upto, stood_upto)
+        self.maybe = set(times_of(self.plan, self.base.run_at - 1, upto))
 
     def next_owed(self, cursor: Place) -> Micros | None:
         """Return the nominal time of the one row past the cursor, where there is one."""

@@ -51,6 +51,7 @@ from tests.simulation.broken import (
     send_unnoted,
     settle_at_once,
     settle_at_revoke,
+    settle_what_was_dropped,
     silent_soon,
     stable_end,
     start_before_mark,
@@ -94,6 +95,7 @@ from tocsin.roles.worker.attempts import Attempts
 from tocsin.roles.worker.cancels import Cancels
 from tocsin.roles.worker.lane import Lane
 from tocsin.roles.worker.loop import WorkerLoop
+from tocsin.roles.worker.partitions import Partition
 
 MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "T1 what changes of an execution is not in the delta": lambda: [
@@ -166,7 +168,10 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "W2 start, then mark": lambda: [wrapped(WorkerLoop, "_commit_and_start", start_before_mark)],
     "W3 a commit of unknown outcome is followed by others": lambda: [wrapped(Lane, "commit", never_suspect)],
     "W4 settle before the report is acknowledged": lambda: [wrapped(Attempts, "_close", settle_at_once)],
-    "W5 an assignment goes on with an old one's items": lambda: [wrapped(Lane, "assigned", same_partition_again)],
+    "W5 an assignment goes on with an old one's items": lambda: [
+        wrapped(Lane, "assigned", same_partition_again),
+        wrapped(Partition, "settle", settle_what_was_dropped),
+    ],
     "W6 a revoke settles what has no lease": lambda: [(Attempts, "hand_over", settle_at_revoke)],
     "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Lane, "_enqueue", begun_counts_for_new)],
     "W7 any return ends a lease": lambda: [wrapped(Losses, "returned", any_return_counts)],
