@@ -237,12 +237,13 @@ class Jobs:
             job.once = None
         if same:
             edit_late(job)
-        caught_up = outcome.decided_at if _catches_up(job) and not job.is_one_off else 0
+        if not same and _catches_up(job) and not job.is_one_off:
+            # What began to be caught up with stood for all up to its turn, and no event need have told of it yet.
+            job.begun_upto = outcome.decided_at
         job.define(definition)
         job.become(version, "ACTIVE" if job.state == "FINISHED" else job.state)
         if not one_off and not same:
-            # What began to be caught up with stood for all up to its turn, and no event need have told of it yet.
-            job.owe_from(asked.at, cursors, caught_up)
+            job.owe_from(asked.at, cursors)
         return OutcomeDetail.UPDATED
 
     def _cancel(self, asked: Asked, job_id: str, ends: Ends, now: Micros) -> OutcomeDetail:
@@ -400,7 +401,8 @@ class Jobs:
                         job.late.add(at)
                         at = job.plan.next_after(at)
                         continue
-                    raise Violation(f"{job.job_id}: the cursor {cursor} passed its occurrence at {at}: {job}")
+                    if at > job.begun_upto:
+                        raise Violation(f"{job.job_id}: the cursor {cursor} passed its occurrence at {at}: {job}")
                 at = job.plan.next_after(at)
             job.done = max(job.done, cursor)
             job.maybe = {at for at in job.maybe if job.place(at) > cursor}

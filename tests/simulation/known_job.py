@@ -85,6 +85,7 @@ class Known:
         decided: nominal times that fired or were skipped, over all versions.
         doubtful: of those, what counts as decided since an edit, though a row of former zone data may stand for it.
         stood_upto: a late run stood for all up to here, so a change may begin only after it.
+        begun_upto: what an earlier version began to catch up with may have stood for all up to here.
         zones: by which zone data its shard goes.
         moving: nominal times that it may be filed under by former zone data, and from when on those do not count.
         plans: of each version, while it was or is the present one.
@@ -110,6 +111,7 @@ class Known:
     doubtful: set[Micros] = field(default_factory=set)
     is_loose: bool = False
     stood_upto: Micros = 0
+    begun_upto: Micros = 0
     zones: list[Change] = field(default_factory=list)
     moving: dict[Micros, Micros] = field(default_factory=dict)
     plans: dict[int, FiringPlan] = field(default_factory=dict)
@@ -168,12 +170,11 @@ class Known:
         rows = [(self.moved(since), row) for row, since in self.moving.items() if self.place(row) > self.done]
         return any(first is not None and first <= at < row for first, row in rows for at in self.late)
 
-    def owe_from(self, at: Micros, cursors: Cursors, stood_upto: Micros = 0) -> None:
-        """Owe what is past the cursor and after the command at hand; ``stood_upto``: and may not be stood for."""
+    def owe_from(self, at: Micros, cursors: Cursors) -> None:
+        """Owe what is past the cursor and after the command at hand."""
         self.base = self.done = max(cursors.before, Place.before(at + 1))
         self.late, self.is_loose, self.moving = set(), False, {}
-        upto = max(cursors.after.run_at, self.stood_upto, stood_upto)
-        self.maybe = set(times_of(self.plan, self.base.run_at - 1, upto))
+        self.maybe = set(times_of(self.plan, self.base.run_at - 1, max(cursors.after.run_at, self.stood_upto)))
 
     def next_owed(self, cursor: Place) -> Micros | None:
         """Return the nominal time of the one row past the cursor, where there is one."""
