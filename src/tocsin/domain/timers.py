@@ -101,7 +101,6 @@ def end_check(last: Entry, not_before: Micros) -> Entry:
     return Entry(run_at, job_id, run_at, version, execution_id, tenant_id, TIMER_LANE, b"", note)
 
 
-@lru_cache(maxsize=100)
 def _text(note: TimerNote) -> str:
     fields: dict[str, object] = {"timer": str(note.kind)}
     if note.wait:

@@ -97,8 +97,8 @@ class Actives:
 
     def begin(self, execution_id: str, one: Active) -> None:
         """Add an execution that was never active, and waits for nothing: what firing does most."""
-        job_id, group = job_of(execution_id), group_of(execution_id)
-        if execution_id in self._active or group is not None or self._behind or job_id in self._by_job:
+        job_id = job_of(execution_id)
+        if job_id in self._by_job or self._behind or group_of(execution_id) is not None:
             self.put(execution_id, one)
             return
         self._active[execution_id] = one

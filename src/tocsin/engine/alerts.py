@@ -87,7 +87,7 @@ def summed_by_job(alerts: Sequence[Alert]) -> list[Alert]:
     return _sums(alerts, lambda alert: (alert.job_id, alert.kind, alert.alert_on))
 
 
-def sum_of(alerts: Sequence[Alert]) -> Alert:
+def _sum_of(alerts: Sequence[Alert]) -> Alert:
     """Return one alert that stands for several; it names only what all of them have in common."""
     first = alerts[0]
     if len(alerts) == 1:
@@ -117,7 +117,7 @@ def _sums(alerts: Sequence[Alert], alike: Callable[[Alert], Hashable]) -> list[A
     found: dict[Hashable, list[Alert]] = {}
     for alert in alerts:
         found.setdefault(alike(alert), []).append(alert)
-    return [sum_of(group) for group in found.values()]
+    return [_sum_of(group) for group in found.values()]
 
 
 def _common(alerts: Sequence[Alert], name: str) -> Any:

@@ -316,14 +316,14 @@ class KafkaShardLog:
         produce, names = producer.produce, self._topic_names
         for record in turn.records:
             topic, partition, key, value, timestamp = record
-            on_delivery = sent.watch(turn.shard, record) if self._naming else None
-            if timestamp is None and on_delivery is None:
-                try:
-                    produce(names.get(topic) or self._name_of(topic), value, key, partition)
-                    continue
-                except (BufferError, KafkaException):
-                    pass  # Nothing was produced; tried again, and judged, the long way.
-            self._produce(producer, turn.shard, record, sent, on_delivery)
+            if timestamp is not None or self._naming:
+                self._produce(producer, turn.shard, record, sent, sent.watch(turn.shard, record))
+                continue
+            try:
+                produce(names.get(topic) or self._name_of(topic), value, key, partition)
+            except (BufferError, KafkaException):
+                # Nothing was produced: it is tried again, and judged, the long way.
+                self._produce(producer, turn.shard, record, sent, None)
 
     def _name_of(self, topic: str) -> str:
         return self._topic_names.setdefault(topic, f"{self._names.prefix}{topic}")
