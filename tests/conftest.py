@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.kafka_topics import await_coordinator
 from tocsin.devcluster import DevCluster, Endpoints
 
 # How long an example takes says nothing on a busy machine.
@@ -64,26 +64,10 @@ def cluster(dev_cluster: DevCluster) -> Endpoints:
     """The addresses of the real broker and store."""
     endpoints = dev_cluster.endpoints()
     assert endpoints is not None
-    _await_coordinator(endpoints.kafka_bootstrap)
+    # A broker makes the topic of groups' offsets when it is first asked for any, and refuses meanwhile. Which test asks
+    # first is chance.
+    await_coordinator(endpoints.kafka_bootstrap, "first")
     return endpoints
-
-
-def _await_coordinator(bootstrap: str) -> None:
-    """Ask for a group's offsets until there is an answer: a broker makes their topic when it is first asked for any,
-    and refuses meanwhile. Which test comes first is chance."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first", "log_level": 0})
-    until = time.monotonic() + 60
-    while True:
-        try:
-            consumer.committed([TopicPartition("none", 0)], timeout=10)
-            break
-        except KafkaException:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-    consumer.close()
 
 
 @pytest.fixture

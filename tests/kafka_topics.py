@@ -1,9 +1,10 @@
-"""Topics for tests: made as a test needs them, with few partitions."""
+"""Topics for tests: made as a test needs them, with few partitions; and groups that somebody answers for."""
 
 from __future__ import annotations
 
 import time
 
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -19,3 +20,18 @@ def wait_until_listed(admin: AdminClient, names: set[str]) -> None:
     """Return when the brokers tell of topics; just after their creation they may not."""
     while not names <= set(admin.list_topics(timeout=20).topics):
         time.sleep(0.05)
+
+
+def await_coordinator(bootstrap: str, group: str) -> None:
+    """Return when a group's offsets can be asked for; a fresh broker refuses for a moment."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    until = time.monotonic() + 60
+    while True:
+        try:
+            consumer.committed([TopicPartition("none", 0)], timeout=10)
+            break
+        except KafkaException:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+    consumer.close()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.kafka_topics import create_topics
+from tests.kafka_topics import await_coordinator, create_topics
 from tocsin.adapters.memory.pools import MemoryPoolRoll
 from tocsin.devcluster import Endpoints
-from tocsin.domain.errors import Unavailable
 from tocsin.ports.pools import PoolRoll
 
 Put = Callable[[], None]
@@ -45,22 +43,8 @@ def house(request: pytest.FixtureRequest) -> Iterator[tuple[PoolRoll, Put]]:
     producer.produce(names.executions("pool.gpu"), b"aborted")
     producer.flush(60)
     producer.abort_transaction(60)
-    roll = KafkaPoolRoll(servers, names, "test")
-    await_coordinator(roll)
-    yield roll, put
-
-
-def await_coordinator(roll: PoolRoll) -> None:
-    """Ask until a coordinator answers: a fresh broker may refuse for a moment, and whoever asks then asks again."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            roll.has_work("gpu")
-            return
-        except Unavailable:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
+    await_coordinator(servers, names.group("worker.pool.gpu"))
+    yield KafkaPoolRoll(servers, names, "test"), put
 
 
 def test_pools_are_known_by_their_topics_and_by_what_lies_in_them(house: tuple[PoolRoll, Put]) -> None:
@@ -87,8 +71,8 @@ def test_what_the_workers_group_has_settled_is_no_work(cluster: Endpoints, uniqu
     producer.begin_transaction()
     producer.produce(topic, b"an execution")
     producer.commit_transaction(60)
+    await_coordinator(servers, names.group("worker.pool.gpu"))
     roll = KafkaPoolRoll(servers, names, "test")
-    await_coordinator(roll)
     assert roll.has_work("gpu")
     group = {"bootstrap.servers": servers, "group.id": names.group("worker.pool.gpu")}
     worker = Consumer({**group, "enable.auto.commit": False})

@@ -88,12 +88,7 @@ class Storm:
         return any(engine.state.cursor.run_at < now - SECOND for engine in self.world.engines.values())
 
     def take_over(self) -> None:
-        zombie = self.world.loop
-        self.world.start(aware=self.chance.random() < 0.5)
-        self.world.settle(1)
-        for _ in range(self.chance.choice([0, 2])):
-            self.world.clock.advance(0.2)
-            zombie.turn()
+        self.world.be_taken_over(self.chance, zombie_turns=2)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -182,12 +182,7 @@ class Storm:
             self.ended.add((head.execution_id, head.attempt, head.token))
 
     def take_over(self) -> None:
-        zombie = self.world.loop
-        self.world.start(aware=self.chance.random() < 0.5)
-        self.world.settle(1)
-        for _ in range(self.chance.choice([0, 2])):
-            self.world.clock.advance(0.2)
-            zombie.turn()
+        self.world.be_taken_over(self.chance, zombie_turns=2)
 
     def turn(self, turns: int) -> None:
         """Turn the loop, and look after each turn at what must always be so."""

@@ -36,14 +36,7 @@ def test_storm(seed: int) -> None:
         elif deed < 0.62:
             world.store.release(chance.randrange(4), newest=chance.random() < 0.5)
         elif deed < 0.72:
-            zombie = world.loop
-            world.start(
-                aware=chance.random() < 0.5
-            )  # without a word: the old owner's memory and unsent writes are gone
-            world.settle(1)
-            for _ in range(chance.choice([0, 3])):
-                world.clock.advance(0.2)
-                zombie.turn()  # it commits nothing, whatever it believes
+            world.be_taken_over(chance, zombie_turns=3)
         elif deed < 0.8:
             for execution in world.executions():
                 if execution.head.execution_id not in reported and chance.random() < 0.5:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from random import Random
 
 from prometheus_client import CollectorRegistry
 
@@ -87,6 +88,15 @@ class World:
         self.beats, self.name, self.meter = node.beats, node.name, node.meter
         self.loop.turn()
         return self.loop
+
+    def be_taken_over(self, chance: Random, zombie_turns: int) -> None:
+        """Start a process that gets all shards; the former one may know, or go on for a while and commit nothing."""
+        zombie = self.loop
+        self.start(aware=chance.random() < 0.5)
+        self.settle(1)
+        for _ in range(chance.choice([0, zombie_turns])):
+            self.clock.advance(0.2)
+            zombie.turn()
 
     def node(self) -> Node:
         """Start a process without any shard."""
