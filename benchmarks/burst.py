@@ -6,21 +6,19 @@ from what a read_committed reader sees. Run it by ``make bench-burst``.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
 from benchmarks.bare import bare_rounds, transactions_of
+from benchmarks.command import begin, conclude, parser
 from benchmarks.creates import Creates, Outcomes
 from benchmarks.plot import write_cumulative
 from benchmarks.reader import reading
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import Rig, rig, spread
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.instants import format_rfc3339
@@ -106,14 +104,11 @@ def goals_of(figures: dict[str, Any]) -> list[Goal]:
 
 def main() -> None:
     """Run the bursts, and write the result and its plot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.burst", description=__doc__)
-    parser.add_argument(
-        "--n", type=int, nargs="+", default=[5_000], help="how many one-offs; one burst for each number"
-    )
-    parser.add_argument("--lead-s", type=float, help="time for creating them; default: 10 s and 1 s a thousand")
-    parser.add_argument("--rounds", type=int, default=3, help="of the bare loop; the median counts")
-    parser.add_argument("--out", type=Path, default=RESULTS / "burst.json", help="the result; the plot goes beside it")
-    given = parser.parse_args()
+    words = parser("burst", __doc__)
+    words.add_argument("--n", type=int, nargs="+", default=[5_000], help="how many one-offs; one burst for each number")
+    words.add_argument("--lead-s", type=float, help="time for creating them; default: 10 s and 1 s a thousand")
+    words.add_argument("--rounds", type=int, default=3, help="of the bare loop; the median counts")
+    given = begin(words)
     figures: dict[str, Any] = {}
     curves: dict[str, list[float]] = {}
     with rig() as system:
@@ -125,10 +120,9 @@ def main() -> None:
                 lead_s = given.lead_s or 10 + n / 1000
                 figures[f"n={n}"], curves[f"{n:,} due at once"] = measure(system, names, n, lead_s, given.rounds)
     goals = [goal for one in figures.values() for goal in goals_of(one)]
-    write_result(given.out, ["python", "-m", "benchmarks.burst", *sys.argv[1:]], figures, goals)
+    conclude("burst", given, figures, goals)
     title = "Share of one-offs published, by time after they were due"
     write_cumulative(given.out.with_suffix(".svg"), title, "ms until visible to a read_committed reader", curves)
-    console.print_json(given.out.read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -8,20 +8,18 @@ number of connections can make. Run it by ``make bench-create``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import orjson
 from rich.console import Console
 
+from benchmarks.command import begin, conclude, parser
 from benchmarks.creates import Creates, Outcomes
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import Rig, cpu_s, peak_memory_mib, rig, spread
 from tocsin.adapters.cassandra.session import connect
 from tocsin.adapters.kafka.names import TopicNames
@@ -160,14 +158,13 @@ def goals_of(topic: dict[str, Any], rest: dict[str, Any]) -> list[Goal]:
 
 def main() -> None:
     """Measure both doors, and write the result."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.create", description=__doc__)
-    parser.add_argument("--n", type=int, default=20_000, help="creates through the topic")
-    parser.add_argument("--minutes", type=int, default=10, help="over which these are due")
-    parser.add_argument("--per-s", type=float, default=200.0, help="creates a second through REST")
-    parser.add_argument("--lasts-s", type=float, default=20.0)
-    parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--out", type=Path, default=RESULTS / "create.json")
-    given = parser.parse_args()
+    words = parser("create", __doc__)
+    words.add_argument("--n", type=int, default=20_000, help="creates through the topic")
+    words.add_argument("--minutes", type=int, default=10, help="over which these are due")
+    words.add_argument("--per-s", type=float, default=200.0, help="creates a second through REST")
+    words.add_argument("--lasts-s", type=float, default=20.0)
+    words.add_argument("--connections", type=int, default=64)
+    given = begin(words)
     with rig() as system:
         names = TopicNames(system.settings.kafka.topic_prefix)
         with system.role("trigger", system.owns_all) as trigger:
@@ -179,8 +176,7 @@ def main() -> None:
                 url = system.facts("gateway")["gateway_url"]
                 rest = through_rest(url, gateway.pid, given.per_s, given.lasts_s, given.connections)
     figures = {"topic": topic, "rest": rest}
-    write_result(given.out, ["python", "-m", "benchmarks.create", *sys.argv[1:]], figures, goals_of(topic, rest))
-    console.print_json(given.out.read_text("utf-8"))
+    conclude("create", given, figures, goals_of(topic, rest))
 
 
 if __name__ == "__main__":

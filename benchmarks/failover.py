@@ -6,21 +6,19 @@ figures come from what a read_committed reader sees. Run it by ``make bench-fail
 
 from __future__ import annotations
 
-import argparse
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
+from benchmarks.command import begin, conclude, parser
 from benchmarks.creates import Creates
 from benchmarks.reader import Seen, reading
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import READY_S, Rig, rig, wait_until
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.instants import format_rfc3339
@@ -136,10 +134,9 @@ def goals_of(how: str, figures: dict[str, Any]) -> list[Goal]:
 
 def main() -> None:
     """Run both, and write the result."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.failover", description=__doc__)
-    parser.add_argument("--per-s", type=float, default=200.0, help="one-offs that come due each second")
-    parser.add_argument("--out", type=Path, default=RESULTS / "failover.json")
-    given = parser.parse_args()
+    words = parser("failover", __doc__)
+    words.add_argument("--per-s", type=float, default=200.0, help="one-offs that come due each second")
+    given = begin(words)
     figures: dict[str, Any] = {}
     with rig() as system:
         names = TopicNames(system.settings.kafka.topic_prefix)
@@ -150,8 +147,7 @@ def main() -> None:
                     figures[how] = measure(system, names, how, victim, given.per_s)
                     console.print(figures[how])
     goals = [goal for how, found in figures.items() for goal in goals_of(how, found)]
-    write_result(given.out, ["python", "-m", "benchmarks.failover", *sys.argv[1:]], figures, goals)
-    console.print_json(given.out.read_text("utf-8"))
+    conclude("failover", given, figures, goals)
 
 
 if __name__ == "__main__":

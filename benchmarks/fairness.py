@@ -6,19 +6,17 @@ its attempt starts, by one machine's clock. Run it by ``make bench-fairness``.
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 
+from benchmarks.command import begin, conclude, parser
 from benchmarks.http_server import http_server
 from benchmarks.plot import write_cumulative
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import READY_S, Rig, rig
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.kafka.clients import base_config
@@ -111,10 +109,9 @@ def measure(system: Rig, lane: Lane, case: str, ahead: int, bad_url: str, good_u
 
 def main() -> None:
     """Measure each case, and write the result and its plot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
-    parser.add_argument("--ahead", type=int, default=5_000, help="executions of the other tenant")
-    parser.add_argument("--out", type=Path, default=RESULTS / "fairness.json", help="the result; the plot is beside it")
-    given = parser.parse_args()
+    words = parser("fairness", __doc__)
+    words.add_argument("--ahead", type=int, default=5_000, help="executions of the other tenant")
+    given = begin(words)
     os.environ["TOCSIN_WORKER__ALLOW_PRIVATE_TARGETS"] = "true"
     figures: dict[str, Any] = {}
     with rig() as system, http_server() as address:
@@ -131,11 +128,9 @@ def main() -> None:
         Goal(f"longest delay {case}, s", f"< {GOAL_S}", one["delay_s_max"], one["delay_s_max"] < GOAL_S)
         for case, one in figures.items()
     ]
-    write_result(given.out, ["python", "-m", "benchmarks.fairness", *sys.argv[1:]], figures, goals)
+    conclude("fairness", given, figures, goals)
     curves = {case: [delay * 1_000 for delay in lane.delays[f"good-{case}"]] for case in figures}
     write_cumulative(given.out.with_suffix(".svg"), "one tenant behind another: delay of its starts", "ms", curves)
-    for goal in goals:
-        console.print(f"{goal.name}: {goal.measured} ({goal.goal}: {'holds' if goal.holds else 'does not hold'})")
 
 
 if __name__ == "__main__":

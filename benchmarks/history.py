@@ -9,12 +9,9 @@ filed. Run it by ``make bench-history``.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import uuid_utils
@@ -22,7 +19,8 @@ from cassandra.concurrent import execute_concurrent
 from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.command import begin, conclude, parser
+from benchmarks.results_file import Goal
 from benchmarks.rig import READY_S, Rig, cpu_s, peak_memory_mib, rig, spread
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.cassandra.batches import joined
@@ -165,12 +163,11 @@ def lag_at(log: Log, per_s: float, lasts_s: float) -> list[float]:
 
 def main() -> None:
     """Run the pairs and the steady rate, and write the result."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
-    parser.add_argument("--n", type=int, default=40_000, help="events of a round")
-    parser.add_argument("--pairs", type=int, default=5, help="of rounds, after one that does not count")
-    parser.add_argument("--lasts-s", type=float, default=30.0, help="how long events come at half the rate")
-    parser.add_argument("--out", type=Path, default=RESULTS / "history.json")
-    given = parser.parse_args()
+    words = parser("history", __doc__)
+    words.add_argument("--n", type=int, default=40_000, help="events of a round")
+    words.add_argument("--pairs", type=int, default=5, help="of rounds, after one that does not count")
+    words.add_argument("--lasts-s", type=float, default=30.0, help="how long events come at half the rate")
+    given = begin(words)
     with rig() as system:
         names = TopicNames(system.settings.kafka.topic_prefix)
         connection = connect(store_address(system.settings))
@@ -209,8 +206,7 @@ def main() -> None:
         Goal("share of the bare loop", f">= {RATIO_GOAL}", ratio, ratio >= RATIO_GOAL),
         Goal("p99 lag of the views at half that rate, ms", f"< {LAG_GOAL_MS:.0f}", p99, p99 < LAG_GOAL_MS),
     ]
-    write_result(given.out, ["python", "-m", "benchmarks.history", *sys.argv[1:]], figures, goals)
-    console.print_json(given.out.read_text("utf-8"))
+    conclude("history", given, figures, goals)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,20 @@ late, nor the trigger's memory may depend on what is pending. Run it by ``make b
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
 from benchmarks.burst import create
+from benchmarks.command import begin, conclude, parser
 from benchmarks.creates import Creates, Outcomes
 from benchmarks.plot import write_bars
 from benchmarks.reader import reading
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import Rig, cpu_s, metric, peak_memory_mib, rig, spread, wait_until
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.instants import format_rfc3339
@@ -116,13 +114,12 @@ def summed(one: Loaded, bursts: list[dict[str, Any]], loading_s: float) -> dict[
 
 def main() -> None:
     """Load both, run the pairs, and write the result and its plot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.index", description=__doc__)
-    parser.add_argument("--n", type=int, default=10_000, help="one-offs of a burst")
-    parser.add_argument("--pending", type=int, nargs=2, default=[10_000, 2_000_000], help="rows, of few and of many")
-    parser.add_argument("--days", type=float, default=7.0, help="over which the pending rows are due")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=RESULTS / "index.json", help="the result; the plot goes beside it")
-    given = parser.parse_args()
+    words = parser("index", __doc__)
+    words.add_argument("--n", type=int, default=10_000, help="one-offs of a burst")
+    words.add_argument("--pending", type=int, nargs=2, default=[10_000, 2_000_000], help="rows, of few and of many")
+    words.add_argument("--days", type=float, default=7.0, help="over which the pending rows are due")
+    words.add_argument("--pairs", type=int, default=7)
+    given = begin(words)
     both: list[Loaded] = []
     loading_s: list[float] = []
     with ExitStack() as stack:
@@ -144,10 +141,9 @@ def main() -> None:
         Goal("with many rows pending, to few", f"within {WITHIN:.0%}", ratio, abs(ratio - 1) <= WITHIN),
         Goal("early", "0", early, early == 0),
     ]
-    write_result(given.out, ["python", "-m", "benchmarks.index", *sys.argv[1:]], figures, goals)
+    conclude("index", given, figures, goals)
     bars = {f"{one['pending']:,} rows": statistics.median(one["executions_per_s"]) for one in (few, many)}
     write_bars(given.out.with_suffix(".svg"), f"Executions a second, {given.n:,} due at once, by rows pending", bars)
-    console.print_json(given.out.read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,10 @@ that shares an expression asks. Times are CPU times of this process, so other pr
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -21,7 +18,8 @@ from croniter import croniter
 from cronsim import CronSim
 from rich.console import Console
 
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.command import begin, conclude, parser
+from benchmarks.results_file import Goal
 from tocsin.domain.definitions import parse
 from tocsin.domain.firing import plan_of, plan_text
 from tocsin.domain.instants import SECOND
@@ -92,13 +90,12 @@ def measure(expression: str, n: int, n_peers: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> None:
     """Measure every expression, print a table, and write the result file."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.next", description=__doc__)
-    parser.add_argument("--n", type=int, default=100_000, help="calls of ours in a round")
-    parser.add_argument("--n-peers", type=int, default=500, help="calls of the peers in a round")
-    parser.add_argument("--out", type=Path, default=RESULTS / "next.json")
-    given = parser.parse_args(arguments)
+    words = parser("next", __doc__)
+    words.add_argument("--n", type=int, default=100_000, help="calls of ours in a round")
+    words.add_argument("--n-peers", type=int, default=500, help="calls of the peers in a round")
+    given = begin(words)
     figures: dict[str, Any] = {"zone": ZONE, "zone_data": TZDATA_VERSION}
     for expression in EXPRESSIONS:
         figures[expression] = measure(expression, given.n, given.n_peers)
@@ -109,9 +106,8 @@ def main(arguments: Sequence[str]) -> int:
         Goal("cold, the slowest expression", f">= {COLD_GOAL} a second", cold, cold >= COLD_GOAL),
         Goal("memoised, the slowest expression", f">= {MEMOISED_GOAL} a second", memoised, memoised >= MEMOISED_GOAL),
     ]
-    write_result(given.out, ["python", "-m", "benchmarks.next", *arguments], figures, goals)
-    return 0 if all(goal.holds for goal in goals) else 1
+    conclude("next", given, figures, goals)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tocsin.config import Settings
 from tocsin.dev.audience import Terminal
+from tocsin.dev.child import LEASH
 from tocsin.dev.roles import endpoint_environ
 from tocsin.dev.servers import prepare, settings_for
 from tocsin.devcluster import DevCluster, Endpoints
@@ -77,7 +78,9 @@ class Rig:
         ready_file.unlink(missing_ok=True)
         environ = {**os.environ, **endpoint_environ(self.endpoints), **(extra or {})}
         environ["TOCSIN_READY_FILE"] = str(ready_file)
-        words = [sys.executable, "-m", "tocsin", role, "--name", name]
+        # On a leash: a benchmark that is killed leaves no role behind to disturb the next one.
+        leash = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid())]
+        words = [*leash, sys.executable, "-m", "tocsin", role, "--name", name]
         with (self.directory / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(words, env=environ, stdout=log, stderr=log)
 

@@ -7,19 +7,17 @@ reader held it. One trigger, no worker. Run it by ``make bench-steady``.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
+from benchmarks.command import begin, conclude, parser
 from benchmarks.creates import Creates, Outcomes
 from benchmarks.plot import write_cumulative
 from benchmarks.reader import Seen, reading
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import Rig, cpu_s, rig, spread
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.domain.ids import parse_execution_id
@@ -112,11 +110,10 @@ def goals_of(kind: str, figures: dict[str, Any]) -> list[Goal]:
 
 def main() -> None:
     """Run both kinds, and write the result and its plot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.steady", description=__doc__)
-    parser.add_argument("--per-s", type=int, default=1_000)
-    parser.add_argument("--lasts-s", type=int, default=60)
-    parser.add_argument("--out", type=Path, default=RESULTS / "steady.json", help="the result; the plot goes beside it")
-    given = parser.parse_args()
+    words = parser("steady", __doc__)
+    words.add_argument("--per-s", type=int, default=1_000)
+    words.add_argument("--lasts-s", type=int, default=60)
+    given = begin(words)
     figures: dict[str, Any] = {"per_s": given.per_s, "lasts_s": given.lasts_s}
     curves: dict[str, list[float]] = {}
     with rig() as system:
@@ -128,10 +125,9 @@ def main() -> None:
                 curves[kind.replace("_", "-")] = figures[kind].pop("visible")
                 console.print(figures[kind])
     goals = [goal for kind in KINDS for goal in goals_of(kind, figures[kind])]
-    write_result(given.out, ["python", "-m", "benchmarks.steady", *sys.argv[1:]], figures, goals)
+    conclude("steady", given, figures, goals)
     title = f"Share of executions, by time after they were due ({given.per_s:,} each second)"
     write_cumulative(given.out.with_suffix(".svg"), title, "ms until visible to a read_committed reader", curves)
-    console.print_json(given.out.read_text("utf-8"))
 
 
 if __name__ == "__main__":

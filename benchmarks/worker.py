@@ -26,9 +26,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
+from benchmarks.command import begin, conclude, parser
 from benchmarks.http_server import http_server
 from benchmarks.plot import write_bars
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import Goal
 from benchmarks.rig import READY_S, Rig, rig
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.kafka.clients import base_config
@@ -359,23 +360,20 @@ def goals_of(figures: dict[str, Any]) -> list[Goal]:
 
 def main() -> None:
     """Measure, and write the result and its plot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.worker", description=__doc__)
-    parser.add_argument("--noop-n", type=int, default=50_000, help="executions that do nothing; 0: leave them out")
-    parser.add_argument("--http-n", type=int, default=5_000, help="HTTP requests; 0: leave them out")
-    parser.add_argument("--rounds", type=int, default=5, help="pairs that count")
-    parser.add_argument("--profile", type=Path, help="write here where the worker's loop spends its time; slows it")
-    parser.add_argument("--out", type=Path, default=RESULTS / "worker.json", help="the result; the plot goes beside it")
-    given = parser.parse_args()
+    words = parser("worker", __doc__)
+    words.add_argument("--noop-n", type=int, default=50_000, help="executions that do nothing; 0: leave them out")
+    words.add_argument("--http-n", type=int, default=5_000, help="HTTP requests; 0: leave them out")
+    words.add_argument("--rounds", type=int, default=5, help="pairs that count")
+    words.add_argument("--profile", type=Path, help="write here where the worker's loop spends its time; slows it")
+    given = begin(words)
     sys.setswitchinterval(SWITCH_INTERVAL_S)  # as a worker's process does, and so is the next
     collect_rarely(WORKER_YOUNG_MAX)
     with rig() as system:
         figures = measure(system, given)
     goals = goals_of(figures)
-    write_result(given.out, ["python", "-m", "benchmarks.worker", *sys.argv[1:]], figures, goals)
+    conclude("worker", given, figures, goals)
     bars = {f"{kind}, {what}": one[f"{what}_per_s"] for kind, one in figures.items() for what in ("bare", "worker")}
     write_bars(given.out.with_suffix(".svg"), "executions a second of one worker process", bars)
-    for goal in goals:
-        console.print(f"{goal.name}: {goal.measured} ({goal.goal}: {'holds' if goal.holds else 'does not hold'})")
 
 
 if __name__ == "__main__":
