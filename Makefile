@@ -81,8 +81,12 @@ bench-history: $(STAMP) ## Measure events a second that a projector files (about
 	$(BIN)/python -m benchmarks.history $(ARGS)
 
 .PHONY: bench-index
-bench-index: $(STAMP) ## Measure bursts with ten thousand and with two million rows pending (an hour; two of all servers)
+bench-index: $(STAMP) ## Measure bursts with ten thousand to two million rows pending (an hour; two of all servers)
 	$(BIN)/python -m benchmarks.index $(ARGS)
+
+.PHONY: bench-memory
+bench-memory: $(STAMP) ## Measure the memory of each role with ten thousand and with a million jobs pending (half an hour)
+	$(BIN)/python -m benchmarks.memory $(ARGS)
 
 .PHONY: bench-create
 bench-create: $(STAMP) ## Measure creates a second through the topic and through REST (about two minutes)

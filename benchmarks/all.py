@@ -25,8 +25,10 @@ SHORT: Final[dict[str, tuple[str, ...]]] = {
     "steady": ("--per-s", "500", "--lasts-s", "10"),
     "create": ("--n", "5000", "--lasts-s", "8"),
     "history": ("--n", "10000", "--pairs", "3", "--lasts-s", "10"),
-    "index": ("--n", "3000", "--pending", "1000", "50000", "--pairs", "3"),
+    "index": ("--n", "3000", "--pending", "1000", "10000", "50000", "--pairs", "3", "--step-pairs", "1"),
+    "memory": ("--n", "2000", "--pending", "1000", "30000"),
     "worker": (),
+    "fairness": (),
     "failover": (),
 }
 """The further words of each one's command."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Console
@@ -30,14 +31,14 @@ SPARE_S: Final = 1.0
 """All creates must be decided so long before they are due, or the run says nothing about firing."""
 DRAIN_S: Final = 120.0
 NEVER: Final = ("early", "lost", "published_twice")
+NOBODY: Final = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "burst"}'}
 BARE_TOPIC: Final = "bare-executions"
 
 console = Console()
 
 
-def create(system: Rig, names: TopicNames, n: int, due_s: int) -> float:
+def create(system: Rig, names: TopicNames, n: int, due_s: int, target: Mapping[str, Any] = NOBODY) -> float:
     """Create N one-offs through the command topic; return the Unix time at which the last was decided."""
-    target = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "burst"}'}
     definition = {"run_at": format_rfc3339(due_s * 1_000_000), "target": target}
     outcomes = Outcomes(system, names, "burst")
     creates = Creates(system, names, "burst")

@@ -1,8 +1,9 @@
-"""Small SVGs of cumulative curves and of bars, drawn without any library."""
+"""Small SVGs of cumulative curves, of lines and of bars, drawn without any library."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -19,6 +20,7 @@ BAR_LEFT_MIN: Final = 120
 LETTER: Final = 6
 POINTS_MAX: Final = 200
 TICKS: Final = 5
+Y_SPARE: Final = 1.1
 
 
 def write_cumulative(
@@ -49,6 +51,51 @@ def write_cumulative(
         # High up on the left, where a cumulative curve seldom is.
         x, y = LEFT + 10, TOP + 14 + 15 * number
         parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{escape(name)}</text>')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([*parts, "</svg>"]) + "\n", "utf-8")
+
+
+def write_lines(
+    path: Path, title: str, x_label: str, lines: Mapping[str, Sequence[tuple[float, float]]], ticks: Sequence[float]
+) -> None:
+    """Draw a line through the medians at each x, over every value as a dot; x is logarithmic, y begins at 0.
+
+    Args:
+        path, title, x_label: where, and what it is.
+        lines: values by name, as x (above 0) and y.
+        ticks: the x that are labelled.
+    """
+    points = [point for line in lines.values() for point in line]
+    least, most = (pick([*ticks, *(x for x, _ in points)]) for pick in (min, max))
+    y_max = max((y for _, y in points), default=1.0) * Y_SPARE or 1.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return _x(math.log10(x / least), math.log10(most / least) or 1.0), _y(y / y_max)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
+        ' font-size="11" fill="#333">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
+    ]
+    for step in range(TICKS + 1):
+        y = y_max * step / TICKS
+        _, at = place(least, y)
+        parts.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{y:,.0f}</text>')
+    for tick in ticks:
+        at, _ = place(tick, 0)
+        parts.append(f'<text x="{at:.1f}" y="{_y(0) + 16:.1f}" text-anchor="middle">{tick:,.0f}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{escape(x_label)}</text>')
+    for number, (name, line) in enumerate(lines.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        dots = [place(x, y) for x, y in line]
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}" opacity="0.5"/>' for x, y in dots]
+        middle = [place(x, statistics.median(y for at, y in line if at == x)) for x in sorted({x for x, _ in line})]
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in middle)
+        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{joined}"/>')
+        # Low down on the left, where a line of something that holds its own is not.
+        parts.append(f'<text x="{LEFT + 10}" y="{_y(0) - 10 - 15 * number}" fill="{colour}">{escape(name)}</text>')
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*parts, "</svg>"]) + "\n", "utf-8")
 
