@@ -21,6 +21,7 @@ import orjson
 from rich.console import Console
 
 from benchmarks.burst import create, lead_of
+from benchmarks.capacity.inputs import DRIVEN
 from benchmarks.command import begin, conclude, parser
 from benchmarks.http_server import http_server
 from benchmarks.pending import TARGET, Loading, load
@@ -166,7 +167,7 @@ def main() -> None:
             went, while_loading[name], driven[name] = measure(address, pending, given.n, given.days)
             loading[name] = dict(went.figures)
     figures = {
-        "peak, started anew and driven, MiB": driven,
+        DRIVEN: driven,
         "peak while loading, MiB": while_loading,
         "loading": loading,
     }

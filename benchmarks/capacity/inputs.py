@@ -36,6 +36,8 @@ class Input:
 
 PHASES: Final = ("create", "load", "fire", "report", "end", "remove")
 REPLICAS: Final = 3
+DRIVEN: Final = "peak, started anew and driven, MiB"
+"""The table of the result ``memory`` that counts."""
 
 ASSUMED: Final = {
     "busy_hour": Input("rate of the busiest hour, to the mean", 2.0, "", From.ASSUMED, "people sleep; measure yours"),
@@ -143,8 +145,16 @@ class Costs:
         of = "`capacity.json`: decoding an event, and the store's client"
         self._take("projector", "projector, a row", "µs", ("history", "projector_cpu_us_per_event"), row, of)
         self._take("gateway", "gateway, a create", "µs", ("create", "rest", "gateway_cpu_us_per_create"), None, "")
-        memory = ("create", "topic", "trigger_memory_mib_max")
-        self._take("trigger_mib", "trigger, before it has jobs", "MiB", memory, None, "")
+        # The most of each role with any number of jobs pending, for that does not change it.
+        driven = figure(self._results, "memory", DRIVEN) or {}
+        self.peak_mib: dict[str, float] = {
+            role: max(float(column[role]) for column in driven.values()) for role in next(iter(driven.values()), {})
+        }
+        for role, mib in self.peak_mib.items():
+            key = "trigger_mib" if role == "trigger" else f"{role}_mib"
+            self.inputs[key] = Input(
+                f"{role}, its peak while driven a little", mib, "MiB", From.MEASURED, "`memory.json`"
+            )
         for key, what, value, unit in (
             ("gateway", "gateway, a create", 1_500, "µs"),
             ("trigger_mib", "trigger, before it has jobs", 200, "MiB"),

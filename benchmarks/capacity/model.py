@@ -34,6 +34,11 @@ RETENTION_S: Final = {
     "jobs": DAY_S,
 }
 """How long each topic keeps what is written; of compacted ones, about how long before it is compacted."""
+SHARD_TOPICS: Final = 6
+"""Commands, jobs, reports, events, dead letters and states of shards have a partition for each shard."""
+LANES: Final = 2
+SINGLE_TOPICS: Final = 4
+"""Outcomes, alerts, the fleet and the control of workers."""
 ROUNDS: Final = 200
 
 
@@ -92,6 +97,8 @@ class Cluster:
     store_tb: dict[str, float]
     rates: dict[str, float]
     memory_mib: dict[str, float]
+    log_partitions: int
+    """Of all topics, without copies."""
     holds_upto: dict[str, float]
 
 
@@ -243,7 +250,8 @@ def cluster(costs: Costs, load: Load) -> Cluster:
     entry, timer = costs.life["create"]["store_bytes"]["insert_entry"], costs.life["end"]["store_bytes"]["insert_entry"]
     over = costs["row_overhead"]
     ended = load.mean_per_s * share * ENDED_KEPT_S
-    passed = load.mean_per_s * INDEX_KEPT_S * (entry + over + 2 * share * (timer + over))
+    timers = sum(costs.life[phase]["store"].get("insert_entry", 0) for phase in PHASES[1:])
+    passed = load.mean_per_s * INDEX_KEPT_S * (entry + over + timers * share * (timer + over))
     store = {
         "schedule_index": (load.pending * (entry + over) + ended * (timer + over) + passed) * REPLICAS / 1e12,
         "jobs": live * (snapshot + over) * REPLICAS / 1e12,
@@ -333,6 +341,7 @@ def cluster(costs: Costs, load: Load) -> Cluster:
                 last_s if load.peak_s == 1 else peak_cores
             ),
         },
-        memory_mib={"trigger": mib},
+        memory_mib={"trigger": mib, **{role: costs.peak_mib[role] for role in costs.peak_mib if role != "trigger"}},
+        log_partitions=SHARD_TOPICS * shards + LANES * partitions + SINGLE_TOPICS,
         holds_upto=dict(sorted(holds.items(), key=lambda one: one[1])),
     )  # fmt: skip

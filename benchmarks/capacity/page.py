@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
-from benchmarks.capacity.inputs import ASSUMED, PHASES, Costs, From, figure
+from benchmarks.capacity.inputs import ASSUMED, PHASES, REPLICAS, Costs, From, figure
 from benchmarks.capacity.model import (
     BEGUN_MAX,
     DRAIN_S,
@@ -17,6 +18,7 @@ from benchmarks.capacity.model import (
     LOADS,
     RUNNING_MAX,
     SHARDS_A_TRIGGER,
+    TENANT_SPREAD,
     Cluster,
     cluster,
     occurrence_us,
@@ -79,6 +81,19 @@ RULES: Final = (
     """**A concurrency group is one shard**: g of its jobs in a burst of n make the fullest of S shards g·S/n
     fuller. With 250,000 and {shards} shards a group of 1,000 doubles it.""",
 )
+REMEDIES: Final = {
+    "store's disks": "more nodes, or history for fewer days",
+    "brokers' disks": "more brokers, or a shorter retention of `execution-events`",
+    "triggers' cores": "more triggers, up to one a shard",
+    "triggers, one": "nothing: shards are fixed, so choose them for what you will grow to",
+    "brokers' cores": "more brokers, or fewer shards for each trigger",
+    "store's cores": "more nodes",
+    "workers, one": "more partitions of the lane",
+    "the burst": "more triggers",
+    "the peak": "more triggers",
+    "one tenant": "a larger `lane.tenant_spread` or `worker.running_max`",
+}
+"""By the beginning of what ends."""
 UNCERTAIN: Final = (
     """**CPU times** are of one machine, whose other work may make them half as large again, rarely smaller. Another
     processor is another figure: take your own from `make bench-capacity ARGS=--servers`.""",
@@ -129,8 +144,17 @@ def _clusters(costs: Costs, clusters: list[Cluster]) -> Iterator[str]:
         whys = dict.fromkeys(one.why[role] for one in clusters)
         yield _row(f"{role}s", [one.processes[role] for one in clusters], "; ".join(whys))
     yield _row(
-        "memory of a trigger, MiB", [one.memory_mib["trigger"] for one in clusters], "rows ahead, and runs under way"
+        "partitions of all topics, without copies", [one.log_partitions for one in clusters],
+        "six topics by shards, two lanes; one more lane for each pool of handlers",
+    )  # fmt: skip
+    yield _row(
+        "partitions of a broker, with copies",
+        [one.log_partitions * REPLICAS / one.processes["broker"] for one in clusters],
+        "some thousands are no matter",
     )
+    for role in clusters[0].memory_mib:
+        text = "rows ahead, and runs under way" if role == "trigger" else "as measured, whatever is pending"
+        yield _row(f"memory of a {role}, MiB", [one.memory_mib[role] for one in clusters], text)
     for name in clusters[0].rates:
         if name in clusters[1].rates:
             yield _row(name, [one.rates[name] for one in clusters], "")
@@ -152,10 +176,29 @@ def _ends(clusters: list[Cluster]) -> Iterator[str]:
     yield "## What breaks first\n"
     yield "How many times the load each part of these clusters would just carry, with nothing spared:\n"
     for one in clusters:
-        yield f"| load {one.load.name} | holds up to |\n|---|---|"
+        yield f"| load {one.load.name} | holds up to | then |\n|---|---|---|"
         for name, times in one.holds_upto.items():
-            yield f"| {name} | {_shown(times)} times: {one.load.per_day * times / 1e6:,.0f} M a day |"
+            remedy = next((text for begin, text in REMEDIES.items() if name.startswith(begin)), "")
+            yield f"| {name} | {_shown(times)} times: {one.load.per_day * times / 1e6:,.0f} M a day | {remedy} |"
         yield ""
+    for one in clusters:
+        yield from _items([_first_to_end(one)])
+
+
+def _first_to_end(one: Cluster) -> str:
+    """Say what ends first, and what does not carry the load at all by the defaults."""
+    enough = [(name, times) for name, times in one.holds_upto.items() if times >= 1]
+    (first, upto), (second, upto_then) = enough[:2]
+    text = f"**Load {one.load.name}: {first}** end first, at {_shown(upto)} times this load; then {second},"
+    text += f" at {_shown(upto_then)} times."
+    for name, times in one.holds_upto.items():
+        if times < 1:
+            text += f" By the defaults one thing falls short: {name} holds up to {_shown(times)} times only."
+            if name.startswith("one tenant"):
+                text += (
+                    f" With `lane.tenant_spread` {math.ceil(TENANT_SPREAD / times)}, not {TENANT_SPREAD}, it would do."
+                )
+    return text
 
 
 def _rules(costs: Costs, clusters: list[Cluster]) -> Iterator[str]:
