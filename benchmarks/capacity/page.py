@@ -181,8 +181,7 @@ def _ends(clusters: list[Cluster]) -> Iterator[str]:
             remedy = next((text for begin, text in REMEDIES.items() if name.startswith(begin)), "")
             yield f"| {name} | {_shown(times)} times: {one.load.per_day * times / 1e6:,.0f} M a day | {remedy} |"
         yield ""
-    for one in clusters:
-        yield from _items([_first_to_end(one)])
+    yield from _items([_first_to_end(one) for one in clusters])
 
 
 def _first_to_end(one: Cluster) -> str:
