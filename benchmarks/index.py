@@ -39,8 +39,9 @@ DRAIN_S: Final = 120.0
 QUIET_S: Final = 1.0
 IDLE_S: Final = 10.0
 """So long a trigger's CPU time is watched before rows are read ahead, to be taken off what reading them costs."""
-READ_S: Final = 8.0
-"""So long from when the read ahead begins; all is read long before."""
+BEFORE_S: Final = 0.5
+READ_S: Final = 4.0
+"""So long before and after the read ahead begins; all is read well within, and little else is counted with it."""
 MINUTE_S: Final = 60
 
 console = Console()
@@ -122,7 +123,7 @@ def read_ahead(systems: Mapping[str, Loaded], n: int) -> dict[str, dict[str, Any
     if time.time() > begins_s - IDLE_S:
         raise SystemExit("the rows were not written before they were read ahead")
     used: list[dict[str, float]] = []
-    for at_s in (begins_s - IDLE_S, begins_s - 1, begins_s + READ_S):
+    for at_s in (begins_s - IDLE_S, begins_s - BEFORE_S, begins_s + READ_S):
         time.sleep(max(0.0, at_s - time.time()))
         used.append({name: cpu_s(one.trigger) for name, one in systems.items()})
     found = {}
@@ -136,8 +137,8 @@ def read_ahead(systems: Mapping[str, Loaded], n: int) -> dict[str, dict[str, Any
         for name, one in systems.items():
             seen = readers[name].seen(due_s - time.time() + DRAIN_S + QUIET_S)
             first, before, after = (each[name] for each in used)
-            idle_s = (before - first) / (IDLE_S - 1)
-            reading_s = after - before - idle_s * (READ_S + 1)
+            idle_s = (before - first) / (IDLE_S - BEFORE_S)
+            reading_s = after - before - idle_s * (READ_S + BEFORE_S)
             fired = figures_of(one, seen, n, due_s)
             found[name] = {
                 "pending": one.pending,
@@ -206,7 +207,7 @@ def main() -> None:
     words.add_argument("--days", type=float, default=7.0, help="over which the pending rows are due")
     words.add_argument("--pairs", type=int, default=7, help="at the last step")
     words.add_argument("--step-pairs", type=int, default=3, help="at the steps before it")
-    words.add_argument("--ahead-n", type=int, default=20_000, help="one-offs that are read ahead; 0: none")
+    words.add_argument("--ahead-n", type=int, default=40_000, help="one-offs that are read ahead; 0: none")
     given = begin(words)
     if len(given.pending) < 2 or sorted(set(given.pending)) != given.pending:
         words.error("--pending wants two numbers at least, each larger than the one before")
