@@ -40,7 +40,7 @@ QUIET_S: Final = 1.0
 IDLE_S: Final = 10.0
 """So long a trigger's CPU time is watched before rows are read ahead, to be taken off what reading them costs."""
 BEFORE_S: Final = 0.5
-READ_S: Final = 4.0
+READ_S: Final = 6.0
 """So long before and after the read ahead begins; all is read well within, and little else is counted with it."""
 MINUTE_S: Final = 60
 
