@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
 import pydantic_core
@@ -30,6 +29,9 @@ class HandlerEnd(NamedTuple):
     kind: ReportKind
     error: AttemptError | None = None
     result: str | None = None
+
+
+DONE: Final = HandlerEnd(ReportKind.SUCCEEDED)
 
 
 def find(app: HandlerApp, name: str) -> Handler | HandlerEnd:
@@ -55,15 +57,15 @@ def call(handler: Handler, payload_json: str | None, context: Context) -> Handle
 
 
 class Limit(Protocol):
-    """A time limit, as ``asyncio.timeout`` makes them."""
+    """A time limit, which cancels the task that it is for; whoever awaits the call begins and ends it."""
 
-    def expired(self) -> bool: ...
+    def expired(self) -> bool:
+        """Tell whether it was reached."""
+        ...
 
-    async def __aenter__(self) -> Any: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None: ...
+    def take_back(self) -> bool:
+        """Take back the cancel that the limit asked for, if it did; tell whether no other was asked for."""
+        ...
 
 
 async def call_async(
@@ -73,13 +75,13 @@ async def call_async(
 
     Args:
         timeout_s: what the limit says, to tell it.
-        limit: not entered yet.
     """
     try:
-        async with limit:
-            value = await handler.function(**handler.arguments(payload_json, context))
-        return HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
+        value = await handler.function(**handler.arguments(payload_json, context))
+        return DONE if value is None else HandlerEnd(ReportKind.SUCCEEDED, None, summary(value))
     except asyncio.CancelledError:
+        if limit.take_back():
+            return timed_out(timeout_s)
         if context.cancelled:
             return HandlerEnd(ReportKind.CANCELLED, CANCELLED)
         return HandlerEnd(ReportKind.FAILED, AttemptError("exception", "CancelledError: the handler cancelled itself"))

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from tocsin.adapters.targets.time_limits import TimeLimits
 from tocsin.domain.errors import Fault, InvalidInput
 from tocsin.domain.executions import AttemptHead
 from tocsin.domain.fields import FieldReader
@@ -71,7 +72,8 @@ def run_handler(
 
 
 async def _awaited(handler: Handler, payload: str | None, context: Context, timeout_s: float) -> HandlerEnd:
-    return await call_async(handler, payload, context, timeout_s, asyncio.timeout(timeout_s))
+    with TimeLimits(asyncio.get_running_loop()).of(timeout_s) as limit:
+        return await call_async(handler, payload, context, timeout_s, limit)
 
 
 def _target(app: HandlerApp, name: str, payload: Any, timeout_s: float) -> HandlerTarget:

@@ -26,7 +26,7 @@ def ends(scene: Callable[[TimeLimits], Awaitable[Any]]) -> Any:
 async def limited(limits: TimeLimits, limit_s: float, what: Callable[[], Awaitable[Any]]) -> Any:
     limit = limits.of(limit_s)
     try:
-        async with limit:
+        with limit:
             return await what()
     except TimeoutError:
         assert limit.expired()
@@ -119,7 +119,7 @@ def test_a_limit_within_a_limit_ends_only_its_own_block() -> None:
 
         async def outer() -> None:
             said.append(await limited(limits, 0.01, asleep))
-            async with limits.of(LONG_S):
+            with limits.of(LONG_S):
                 await asleep()
 
         said.append(await limited(limits, 0.05, outer))

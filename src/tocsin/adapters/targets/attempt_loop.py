@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from tocsin.adapters.targets.daemon_threads import DaemonThreads
+from tocsin.adapters.targets.first_steps import begin_all
 from tocsin.adapters.targets.time_limits import TimeLimits
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.ports.clock import Clock
@@ -40,12 +41,13 @@ class AttemptLoop:
         self._untold: list[AttemptEnd] = []
         """Ends that the worker's thread sees in a moment, all at once: it makes a turn of what it finds."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        """By the identity of the attempt's ref; only the loop's thread touches it."""
+        """Of what has not ended with its first step, by the identity of the attempt's ref; only the loop's thread
+        touches it."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonThreads(name=name))
         self._limits = TimeLimits(self._loop)
         self._closing = False
-        self._thread = threading.Thread(target=self._go_on, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     # Called by the worker's thread
@@ -73,7 +75,7 @@ class AttemptLoop:
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(JOIN_WAIT_S)
 
-    def _go_on(self) -> None:
+    def _serve(self) -> None:
         """Run the loop until it is closed. What runs on it may be a service's own code, which may stop a loop, or raise
         SystemExit in a task of its own; its neighbours must not stand still for that."""
         while not self._closing:
@@ -92,9 +94,14 @@ class AttemptLoop:
         """Let go of what is held beside attempts; nothing runs any more."""
 
     def _launch(self, attempts: list[Attempt]) -> None:
-        for attempt in attempts:
-            self._tasks[id(attempt.ref)] = self._loop.create_task(self._carry(attempt))
-        self._loop.call_soon(self._after_first_steps, attempts)
+        tasks = begin_all(self._loop, map(self._carry, attempts))
+        for attempt, task in zip(attempts, tasks, strict=True):
+            if not task.done():
+                self._tasks[id(attempt.ref)] = task
+                self._go_on_with(attempt, task)
+
+    def _go_on_with(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
+        """Do what is due of an attempt that has not ended with its first step."""
 
     async def _carry(self, attempt: Attempt) -> None:
         try:
@@ -111,15 +118,8 @@ class AttemptLoop:
         now = self._clock.now()
         return AttemptEnd(attempt.ref, kind, now, now, error)
 
-    def _after_first_steps(self, attempts: list[Attempt]) -> None:
-        """End what was cancelled before its first step: nothing of it has run, so it could not do that itself."""
-        for attempt in attempts:
-            task = self._tasks.get(id(attempt.ref))
-            if task is not None and task.cancelled():
-                self._finish(attempt, self._end_of(attempt, ReportKind.CANCELLED, CANCELLED))
-
     def _finish(self, attempt: Attempt, end: AttemptEnd) -> None:
-        del self._tasks[id(attempt.ref)]
+        self._tasks.pop(id(attempt.ref), None)
         if not self._untold:
             self._loop.call_soon(self._tell)
         self._untold.append(end)

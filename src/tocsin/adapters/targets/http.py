@@ -107,7 +107,7 @@ class HttpTargetRunner(AttemptLoop):
         try:
             if not 0 < target.timeout_s <= TIMEOUT_S_MAX:
                 raise ValueError(f"{target.timeout_s!r} is not a timeout")
-            async with self._limits.of(target.timeout_s) as limit:
+            with self._limits.of(target.timeout_s) as limit:
                 kind, error, result = await self._call(attempt, target)
         except asyncio.CancelledError:
             kind, error = ReportKind.CANCELLED, CANCELLED

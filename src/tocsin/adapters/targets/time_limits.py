@@ -1,6 +1,7 @@
 """Time limits of all tasks of one loop by one timer: most tasks end long before theirs, so a timer for each is a waste.
 
-A limit is used as ``asyncio.timeout`` is, and does the same when it is reached.
+A limit is used as ``asyncio.timeout`` is, but in a plain ``with``, for it never waits; it does the same when it is
+reached.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 GRAIN_S: Final = 0.005
 """How late a limit may be seen at worst, beside what the loop itself is late: each look goes through all that run."""
@@ -23,6 +24,7 @@ class TimeLimits:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.now_s = loop.time
         self._counting: dict[TimeLimit, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at_s = math.inf
@@ -31,9 +33,6 @@ class TimeLimits:
     def of(self, limit_s: float) -> TimeLimit:
         """Return a limit to be entered once, by the task that it is for."""
         return TimeLimit(self, limit_s)
-
-    def now_s(self) -> float:
-        return self._loop.time()
 
     def add(self, limit: TimeLimit) -> None:
         """Begin to count a limit."""
@@ -71,6 +70,22 @@ class TimeLimit:
         self._limit_s = limit_s
         self._expired = False
 
+    def begin(self, task: asyncio.Task[Any], cancels: int = 0) -> None:
+        """Count from now on.
+
+        Args:
+            task: is cancelled when the limit is reached.
+            cancels: how often it had been cancelled before what is limited began.
+        """
+        self._task = task
+        self._cancels = cancels
+        self.at_s = self._limits.now_s() + self._limit_s
+        self._limits.add(self)
+
+    def end(self) -> None:
+        """Count no more."""
+        self._limits.remove(self)
+
     def expired(self) -> bool:
         """Tell whether the limit was reached before its block had ended."""
         return self._expired
@@ -80,18 +95,19 @@ class TimeLimit:
         self._expired = True
         self._task.cancel()
 
-    async def __aenter__(self) -> Self:
+    def take_back(self) -> bool:
+        """Take back the cancel that the limit asked for, if it did; tell whether no other was asked for."""
+        return self._expired and self._task.uncancel() <= self._cancels
+
+    def __enter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
-        self._task = task
-        self._cancels = task.cancelling()
-        self.at_s = self._limits.now_s() + self._limit_s
-        self._limits.add(self)
+        self.begin(task, task.cancelling())
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limits.remove(self)
-        if self._expired and self._task.uncancel() <= self._cancels and kind is asyncio.CancelledError:
+        self.end()
+        if self.take_back() and kind is asyncio.CancelledError:
             raise TimeoutError from error
