@@ -20,7 +20,6 @@ BAR_LEFT_MIN: Final = 120
 LETTER: Final = 6
 POINTS_MAX: Final = 200
 TICKS: Final = 5
-Y_SPARE: Final = 1.1
 
 
 def write_cumulative(
@@ -67,7 +66,7 @@ def write_lines(
     """
     points = [point for line in lines.values() for point in line]
     least, most = (pick([*ticks, *(x for x, _ in points)]) for pick in (min, max))
-    y_max = max((y for _, y in points), default=1.0) * Y_SPARE or 1.0
+    y_max = _round_above(max((y for _, y in points), default=1.0))
 
     def place(x: float, y: float) -> tuple[float, float]:
         return _x(math.log10(x / least), math.log10(most / least) or 1.0), _y(y / y_max)
@@ -85,7 +84,7 @@ def write_lines(
         parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{y:,.0f}</text>')
     for tick in ticks:
         at, _ = place(tick, 0)
-        parts.append(f'<text x="{at:.1f}" y="{_y(0) + 16:.1f}" text-anchor="middle">{tick:,.0f}</text>')
+        parts.append(f'<text x="{at:.1f}" y="{_y(0) + 16:.1f}" text-anchor="middle">{_short(tick)}</text>')
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{escape(x_label)}</text>')
     for number, (name, line) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
@@ -119,6 +118,17 @@ def write_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
         parts.append(f'<text x="{left + 6 + width:.1f}" y="{y + 14}">{value:,.0f}</text>')
     parts.append("</svg>")
     path.write_text("\n".join(parts) + "\n", "utf-8")
+
+
+def _round_above(value: float) -> float:
+    """Return a number above a value whose fifths are round."""
+    step = 10 ** math.floor(math.log10(max(value, 1e-9)))
+    return next(top for top in (step * times for times in (1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, 15)) if top > value)
+
+
+def _short(value: float) -> str:
+    """Return a large number in few letters: 500k, 2M."""
+    return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k" if value >= 1e3 else f"{value:g}"
 
 
 def _points(values: Sequence[float], x_max: float) -> str:
