@@ -49,7 +49,7 @@ def create(system: Rig, names: TopicNames, n: int, due_s: int, target: Mapping[s
     now = time.time()
     outcomes.close()
     if decided < n or now > due_s - SPARE_S:
-        raise SystemExit(f"{decided} of {n} creates were decided in time; give more by --lead-s")
+        raise SystemExit(f"{decided} of {n} creates were decided in time:\n{system.tail('trigger')}")
     return now
 
 

@@ -23,7 +23,7 @@ import aiohttp
 import orjson
 from rich.console import Console
 
-from benchmarks.burst import create, lead_of
+from benchmarks.burst import create
 from benchmarks.capacity.inputs import DRIVEN
 from benchmarks.command import begin, conclude, parser
 from benchmarks.http_server import http_server
@@ -38,6 +38,8 @@ ROLES: Final = ("trigger", "projector", "gateway", "worker")
 MORE_MIB: Final = 32
 """A role may take so much more with the many: at a hundred bytes for each of a million it would be 95."""
 PATIENCE_S: Final = 900.0
+LEAD_S: Final = 45.0
+"""For creating the burst, by a trigger that has just been started."""
 PAGE: Final = 500
 READ: Final = 1_000
 """So many of the listed jobs are read one by one."""
@@ -82,7 +84,7 @@ def await_filed(system: Rig) -> None:
 def drive(system: Rig, names: TopicNames, address: str, n: int, pending: int) -> None:
     """Have every role do a little of what it does; end the benchmark where something of it does not come out."""
     target = {"type": "http", "url": f"{address}/run", "body": '{"from": "memory"}'}
-    due_s = int(time.time() + lead_of(n)) + 1
+    due_s = int(time.time() + LEAD_S) + 1
     create(system, names, n, due_s, target)
     url = str(system.facts("trigger")["metrics_url"])
     wait_until(lambda: metric(url, "tocsin_completed_total") >= n, PATIENCE_S, lambda: system.tail("worker"))
@@ -185,12 +187,13 @@ def main() -> None:
             name = f"{pending:,} pending"
             went, while_loading[name], driven[pending] = measure(address, pending, given.n, given.days)
             loading[name] = went.figures
-    figures = {
-        DRIVEN: {f"{pending:,} pending": found for pending, found in driven.items()},
-        "peak while loading, MiB": while_loading,
-        "loading": loading,
-    }
-    conclude("memory", given, figures, goals_of(driven, Settings().gateway.outcomes_kept_max), tables=True)
+            figures = {
+                DRIVEN: {f"{pending:,} pending": found for pending, found in driven.items()},
+                "peak while loading, MiB": while_loading,
+                "loading": loading,
+            }
+            goals = goals_of(driven, Settings().gateway.outcomes_kept_max)
+            conclude("memory", given, figures, goals, tables=True)
     lines = {role: [(float(pending), found[role]) for pending, found in driven.items()] for role in ROLES}
     title = "The most memory of each role, started anew and driven, MiB, by jobs pending"
     write_lines(given.out.with_suffix(".svg"), title, "jobs pending", lines, given.pending)

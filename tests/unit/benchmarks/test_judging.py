@@ -46,7 +46,7 @@ def test_the_last_step_of_the_index_is_judged_and_all_steps_for_what_came_early(
     ahead = {"many": {"pending": 2_000, "trigger_cpu_us_per_row": 30.0, "early": 0}}
     figures = {"steps": {"1,000": step(0.2, 1, 900, 1), "2,000": step(0.95, 100, 120, 0)}, "read_ahead": ahead}
     goals = {goal.name: (goal.measured, goal.holds) for goal in index.goals_of(figures)}
-    assert goals["with many rows pending, to few"] == (0.95, True)
+    assert goals["with 2,000 rows pending, to few"] == (0.95, True)
     assert goals["the trigger's memory beyond that with few, MiB"] == (20, True)
     assert goals["reading a row ahead, µs, 2,000 pending"] == (30.0, False)
     assert goals["early"] == (1, False)
