@@ -79,6 +79,8 @@ class CountingLog:
 
     def resume(self, shard: int) -> None: ...
 
+    def send_ahead(self, turn: ShardTurn) -> None: ...
+
     def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
         self.turns += turns
         ends: dict[int, int] = {}

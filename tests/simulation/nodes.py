@@ -193,7 +193,7 @@ class TriggerNode(Node):
             self.fleet,
             self.clock,
             NoMeter(),
-            LoopLimits(),
+            LoopLimits(ahead_records_min=4),
             MemoryJobsLog(CommittedLog(self)),  # type: ignore[arg-type]
             tell=strict,
         )

@@ -31,6 +31,9 @@ class SimShardLog:
         self._on_revoke: Callable[[set[int]], None] = lambda _: None
         self._wanted = False
         self._entered = False
+        self._open: Transaction | None = None
+        self._ahead: dict[int, ShardTurn] = {}
+        """What lies in the open transaction, sent before its commit."""
 
     def join(self, on_revoke: Callable[[set[int]], None]) -> None:
         self._on_revoke = on_revoke
@@ -47,6 +50,7 @@ class SimShardLog:
 
     def renew(self, transactional_id: str) -> None:
         self._handle = self._broker.init(transactional_id)
+        self._open, self._ahead = None, {}
 
     def reports_end(self, shard: int) -> int:
         self._node.point("reports_end")
@@ -124,17 +128,35 @@ class SimShardLog:
     def resume(self, shard: int) -> None:
         self._paused.discard(shard)
 
+    def send_ahead(self, turn: ShardTurn) -> None:
+        self._node.point("sends ahead")
+        handle = self._handle
+        if handle is None or handle.broken or not self._broker.is_current(handle):
+            return
+        if self._open is None:
+            self._open = self._broker.begin(handle)
+        if self._open.decided is None:
+            for record in turn.records:
+                self._broker.produce(self._open, record)
+            self._ahead[turn.shard] = turn
+
     def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
         node, broker, handle = self._node, self._broker, self._handle
         assert handle is not None, "renew comes before the first commit"
+        opened, ahead = self._open, self._ahead
+        self._open, self._ahead = None, {}
         if not self._group.is_member(self):
+            if opened is not None and opened.decided is None:
+                broker.end(opened, False)
             raise TurnAborted("this trigger is not a member of its group")
         node.point("commit")
-        self._refuse_fenced(handle)
-        transaction = broker.begin(handle)
+        self._refuse_fenced(handle, opened)
+        mine = {turn.shard: turn.records for turn in turns}
+        assert all(mine.get(shard) is turn.records for shard, turn in ahead.items()), "it commits what it sent ahead"
+        transaction = opened or broker.begin(handle)
         jobs_end: dict[int, int] = {}
         for turn in turns:
-            for record in turn.records:
+            for record in turn.records if turn.shard not in ahead else ():
                 broker.produce(transaction, record)
             for record in turn.jobs:
                 jobs_end[turn.shard] = broker.produce(transaction, record) + 1

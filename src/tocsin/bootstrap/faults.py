@@ -70,6 +70,9 @@ class FaultyRestore(_Around):
 class FaultyCommit(_Around):
     """A shard log whose owner acts when a turn with dispatches is decided, and nothing of it is written."""
 
+    def send_ahead(self, turn: Any) -> None:
+        """Leave it to the commit."""
+
     def commit(self, turns: Sequence[Any]) -> Any:
         if _dispatches(turns):
             act(BEFORE_TURN_COMMIT)

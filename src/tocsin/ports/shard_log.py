@@ -131,6 +131,12 @@ class ShardLog(Protocol):
 
     def resume(self, shard: int) -> None: ...
 
+    def send_ahead(self, turn: ShardTurn) -> None:
+        """Begin to send a turn that the next ``commit`` will name, with its very records: so they travel while others
+        are still being decided. What goes wrong with it is raised by that commit; one that does not name it drops it.
+        """
+        ...
+
     def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
         """Commit one transaction.
 

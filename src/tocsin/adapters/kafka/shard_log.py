@@ -65,12 +65,21 @@ class Sent:
     Attributes:
         jobs_end: by shard, the offset after its last jobs record.
         refused: the first record that is refused for what it is, with the broker's word.
+        ahead: by shard, what was sent before the commit was asked for.
+        failed: why that did not go on.
     """
 
     def __init__(self, *, naming: bool) -> None:
         self.jobs_end: dict[int, int] = {}
         self.refused: tuple[RecordRefused, KafkaError] | None = None
+        self.ahead: dict[int, Sequence[NewRecord]] = {}
+        self.failed: KafkaException | SystemError | None = None
         self._naming = naming
+
+    def belongs_to(self, turns: Sequence[ShardTurn]) -> bool:
+        """Tell whether all that was sent ahead is part of these turns."""
+        known = {turn.shard: turn.records for turn in turns}
+        return all(known.get(shard) is records for shard, records in self.ahead.items())
 
     def watch(self, shard: int, record: NewRecord) -> Delivery | None:
         """Return what is to be called for a record; None, for calls are dear, where nothing is suspected."""
@@ -137,6 +146,8 @@ class KafkaShardLog:
         self._topic_names: dict[str, str] = {}
         self._naming = False
         """The last turn was refused, and nobody knows for which record: the next one is asked for each of its own."""
+        self._open: Sent | None = None
+        """The transaction that is begun and not ended, if anything was sent ahead."""
         self._news = Polled()
         self._on_revoke: Callable[[set[int]], None] = lambda _: None
         self.is_member = False
@@ -161,6 +172,7 @@ class KafkaShardLog:
 
     def renew(self, transactional_id: str) -> None:
         # The former producer is only dropped: whatever it left open is fenced by the takeover that follows.
+        self._open = None
         self._producer = Producer(
             {
                 **self._base,
@@ -214,21 +226,43 @@ class KafkaShardLog:
     def resume(self, shard: int) -> None:
         self._commands.resume([TopicPartition(self._names.commands, shard)])
 
+    def send_ahead(self, turn: ShardTurn) -> None:
+        producer = self._producer
+        assert producer is not None, "renew comes before the first turn"
+        if self._naming:
+            return
+        sent = self._open = self._open or Sent(naming=False)
+        try:
+            if not sent.ahead:
+                producer.begin_transaction()
+            sent.ahead[turn.shard] = turn.records
+            if sent.failed is None:
+                self._produce_all(producer, turn, sent)
+        except (KafkaException, SystemError) as error:
+            sent.failed = error
+
     def commit(self, turns: Sequence[ShardTurn]) -> dict[int, int]:
         metadata = self._commands.consumer_group_metadata()
-        if group_generation(metadata) == NO_GENERATION:
-            raise TurnAborted("this trigger is not a member of its group; its transaction would commit unchecked")
         offsets = [TopicPartition(self._names.commands, turn.shard, turn.commands_offset) for turn in turns]
         assert all(offset.offset >= 0 for offset in offsets), "an invalid offset would let the transaction go unchecked"
         producer = self._producer
         assert producer is not None, "renew comes before the first commit"
-        sent = Sent(naming=self._naming)
+        ahead, self._open = self._open, None
+        sent = ahead or Sent(naming=self._naming)
         try:
-            producer.begin_transaction()
+            if ahead is not None and ahead.failed is not None:
+                raise ahead.failed
+            is_member = group_generation(metadata) != NO_GENERATION
+            if ahead is not None and not (is_member and ahead.belongs_to(turns)):
+                producer.abort_transaction(ANSWER_S)
+                ahead, sent = None, Sent(naming=self._naming)
+            if not is_member:
+                raise TurnAborted("this trigger is not a member of its group; its transaction would commit unchecked")
+            if ahead is None:
+                producer.begin_transaction()
             for turn in turns:
-                self._produce_all(producer, turn, sent)
-                for record in turn.jobs:
-                    self._produce(producer, turn.shard, record, sent, sent.watch_job(turn.shard, record))
+                if turn.shard not in sent.ahead:
+                    self._produce_all(producer, turn, sent)
             # Offsets after records: a successor's question for our offsets is then held until all of this is decided.
             producer.flush(self._transaction_timeout_s)
             if sent.refused is None:
@@ -324,6 +358,8 @@ class KafkaShardLog:
             except (BufferError, KafkaException):
                 # Nothing was produced: it is tried again, and judged, the long way.
                 self._produce(producer, turn.shard, record, sent, None)
+        for record in turn.jobs:
+            self._produce(producer, turn.shard, record, sent, sent.watch_job(turn.shard, record))
 
     def _name_of(self, topic: str) -> str:
         return self._topic_names.setdefault(topic, f"{self._names.prefix}{topic}")

@@ -22,6 +22,9 @@ class LoopLimits:
         log_kept_days: applied commands and reports younger than this are kept in the log.
         reports_waiting_max: reports that wait for their shards' turns, before no more are read.
         transaction_bytes_max: once a turn holds so much, the shards that have not been stepped wait for the next.
+        ahead_records_min: a shard's part of a turn is sent while others are stepped, if it has so many records.
+        ahead_max_s: once that has been going on for so long, the shards that have not been stepped wait for the next:
+            a transaction lasts a few seconds, and some of them must be left for ending it.
     """
 
     commands_max: int = 1_000
@@ -34,6 +37,8 @@ class LoopLimits:
     log_kept_days: float = 7.0
     reports_waiting_max: int = 50_000
     transaction_bytes_max: int = 64_000_000
+    ahead_records_min: int = 100
+    ahead_max_s: float = 1.0
 
 
 @dataclass(slots=True)

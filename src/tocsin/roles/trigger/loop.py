@@ -307,12 +307,17 @@ class TriggerLoop:
         self._wait_s = self._wait(now, steps)
 
     def _step_each(self, now: Micros) -> dict[int, Step]:
-        """Step shard after shard, until the transaction is large enough; one that fails is left out."""
+        """Step shard after shard, until the transaction is large or open for long enough; one that fails is left out.
+
+        What is much is sent while the others are stepped.
+        """
         silent = self._fleet.silent({holder for engine in self._engines.values() for holder in engine.holders()})
         shards = sorted(self._engines)
         self._first = self._first % len(shards) if shards else 0
-        room = self._limits.transaction_bytes_max
+        limits = self._limits
+        room, ahead_max = limits.transaction_bytes_max, round(limits.ahead_max_s * SECOND)
         steps: dict[int, Step] = {}
+        sent_at: Micros | None = None
         for shard in shards[self._first :] + shards[: self._first]:
             arrived = self._arrived.pop(shard, None) or Arrived()
             arrivals = Arrivals(
@@ -333,7 +338,10 @@ class TriggerLoop:
                 self._gap(error)
                 continue
             room -= steps[shard].size
-            if room <= 0:
+            if len(steps[shard].records) >= limits.ahead_records_min:
+                sent_at = self._clock.now() if sent_at is None else sent_at
+                self._log.send_ahead(self._engines[shard].turn(steps[shard]))
+            if room <= 0 or (sent_at is not None and self._clock.now() - sent_at > ahead_max):
                 break
         self._first += len(steps)
         return steps
