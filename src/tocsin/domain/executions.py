@@ -221,4 +221,9 @@ class ExecutionEvent:
 
 def dispatch_key(tenant_id: str, execution_id: str, attempt: int, token: int) -> str:
     """Return the key of a dispatch's record: enough to say what a record is without decoding its value."""
-    return f"{tenant_id}|{execution_id}|{attempt}|{token}"
+    return f"{tenant_id}|{execution_id}{dispatch_key_end(attempt, token)}"
+
+
+def dispatch_key_end(attempt: int, token: int) -> str:
+    """Return how the keys of all dispatches of an attempt under one token end."""
+    return f"|{attempt}|{token}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import dropwhile, islice
 
 from tocsin.domain.instants import Micros
@@ -103,6 +103,21 @@ class Actives:
             return
         self._active[execution_id] = one
         self._by_job[job_id] = execution_id
+
+    def jobs(self) -> Container[str]:
+        """Return the jobs of which something has not ended, each as ``job_of`` names it."""
+        return self._by_job.keys()
+
+    def begin_all(self, begun: Mapping[str, str], executions: Iterable[bytes], now: Micros) -> None:
+        """Add executions of jobs that have none and are in no group, one of each: as ``begin`` does, but many at once.
+
+        Args:
+            begun: their ids by job.
+            executions: their records, in that order.
+            now: when they are published.
+        """
+        self._active.update(zip(begun.values(), [Active(one, now) for one in executions], strict=True))
+        self._by_job.update(begun)
 
     def put(self, execution_id: str, one: Active) -> None:
         """Add an execution, or replace what is known of it."""

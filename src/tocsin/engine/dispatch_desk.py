@@ -5,7 +5,7 @@ Every source of fires passes here; whether it may start is decided before, in on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from tocsin.domain.alert_on import AlertOn
@@ -23,7 +23,7 @@ from tocsin.domain.pools import pool_of_lane, unknown_pool
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.schedules import micros_of
 from tocsin.domain.shard_records import Active, Phase
-from tocsin.domain.sharding import lane_partition
+from tocsin.domain.sharding import lane_partition, tenant_partitions
 from tocsin.domain.targets import Target, lane_of, pool_of
 from tocsin.engine import dead_letters
 from tocsin.engine.actives import Actives
@@ -42,6 +42,10 @@ LANE_MISSING_PAUSE: Micros = 30 * SECOND
 """How long an execution waits before its missing lane is looked at again."""
 RELEASED_AT_ONCE = 64
 """Executions looked at together when what waited is dispatched again; bodies may be large."""
+
+
+Route = tuple[str, Sequence[int]]
+"""A lane's topic, and which of its partitions serve a tenant; a job's id decides among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,12 @@ class DispatchDesk:
         self._actives.begin(execution_id, Active(value, step.now))
         return len(value)
 
+    def route(self, lane: str, tenant_id: str) -> Route | None:
+        """Return where a tenant's executions go in a lane; None where nothing can be published in it."""
+        if self._lanes.lacks(lane):
+            return None
+        return self._topic(lane), tenant_partitions(tenant_id, self._lanes.partitions[lane], self._lanes.tenant_spread)
+
     def skip(
         self,
         step: Step,
@@ -286,5 +296,7 @@ class DispatchDesk:
     ) -> None:
         partition = lane_partition(tenant_id, job_id, self._lanes.partitions[lane], self._lanes.tenant_spread)
         key = dispatch_key(tenant_id, execution_id, attempt, step.number)
-        topic = self._topics.get(lane) or self._topics.setdefault(lane, executions(lane))
-        step.records.append(NewRecord(topic, partition, key, value))
+        step.records.append(NewRecord(self._topic(lane), partition, key, value))
+
+    def _topic(self, lane: str) -> str:
+        return self._topics.get(lane) or self._topics.setdefault(lane, executions(lane))

@@ -6,11 +6,12 @@ Rows of the store are looked at as they are admitted; what was filed here is kno
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from tocsin.domain.catch_up import SkipReason
 from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.firing import plan_of
-from tocsin.domain.instants import Micros, minute_of
+from tocsin.domain.instants import SECOND, Micros, minute_of
 from tocsin.domain.timers import is_timer
 from tocsin.engine.alerts import tell_if_late
 from tocsin.engine.catch_up import CatchUps, Missed
@@ -20,11 +21,15 @@ from tocsin.engine.held import HeldEntries
 from tocsin.engine.horizon import Horizon
 from tocsin.engine.overlap import REFUSED, Overlaps, Way
 from tocsin.engine.parking import Parking
+from tocsin.engine.plain_fires import PlainFires
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.successors import Following, Successors
 from tocsin.engine.time_wheel import TimeWheel
 from tocsin.engine.timers import Timers
+
+READY_AHEAD: Final[Micros] = 2 * SECOND
+"""How long before a second that second's rows are sorted; what comes later is sorted in."""
 
 
 class FiringDesk:
@@ -42,6 +47,7 @@ class FiringDesk:
         parking: Parking,
         set_asides: SetAsides,
         timers: Timers,
+        plain: PlainFires,
     ) -> None:
         self._state = state
         self._dispatches = dispatches
@@ -53,6 +59,7 @@ class FiringDesk:
         self._parking = parking
         self._set_asides = set_asides
         self._timers = timers
+        self._plain = plain
         self._wheel = TimeWheel()
         self._filed_first: tuple[Micros, str, Micros] | None = None
         """The first place at which something was filed since what is due was drained: only that can come between."""
@@ -62,6 +69,10 @@ class FiringDesk:
     def next_due(self) -> Micros | None:
         """Return when the next row is due, or None."""
         return self._wheel.next_due()
+
+    def get_ready(self, now: Micros) -> None:
+        """Do what can be done for the next burst before it is due."""
+        self._wheel.make_ready(now + READY_AHEAD)
 
     def admit(self, entries: Iterable[Entry]) -> None:
         """Put entries into the wheel, but for what is decided already: the store keeps fired rows for a while."""
@@ -98,18 +109,24 @@ class FiringDesk:
             if not due:
                 break
             self._filed_first = None
-            for done, entry in enumerate(due):
-                if room <= 0 and entry[:3] != last:
-                    self._wheel.add(due[done:])
-                    break
-                room -= self._decide(step, entry, stamp, before)
-                place = Place(*entry[:3])
+            done = 0
+            while done < len(due):
+                begun = done
+                done, size = self._plain.fire(step, due, done, stamp, room, self._faults)
+                room -= size
+                for entry in due[begun:done]:
+                    self._file_next(step, self._timers.after_last(step, entry))
+                if done == begun:
+                    room -= self._decide(step, due[done], stamp, before)
+                    done += 1
+                count += done - begun
+                place = Place(*due[done - 1][:3])
                 last = place if last is None else max(last, place)
-                count += 1
-                if done + 1 < len(due) and self._is_preceded(due[done + 1]):
-                    # A successor of something that was filed late stands among what is still to come. It goes first:
-                    # the cursor stands where a turn's bounds end it, and must have passed nothing undecided.
-                    self._wheel.add(due[done + 1 :])
+                if done < len(due) and (self._is_preceded(due[done]) or (room <= 0 and due[done][:3] != last)):
+                    # Either a turn's bytes are used up, or a successor of something that was filed late stands among
+                    # what is still to come. That goes first: the cursor stands where a turn's bounds end it, and must
+                    # have passed nothing undecided.
+                    self._wheel.add(due[done:])
                     break
         next_due = self._wheel.next_due()
         if next_due is None or next_due > upto:

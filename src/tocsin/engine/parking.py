@@ -7,7 +7,7 @@ held (see ``held``) until the step that decides the last of the commands, and th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from tocsin.domain.entries import Entry
@@ -51,6 +51,10 @@ class Parking:
 
     def __len__(self) -> int:
         return len(self._state.parked)
+
+    def jobs(self) -> Container[str]:
+        """Return the jobs of which commands are parked."""
+        return self._by_job.keys()
 
     def has(self, job_id: str) -> bool:
         """Tell whether commands of a job are parked."""

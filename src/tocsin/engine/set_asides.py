@@ -48,6 +48,11 @@ class SetAsides:
             elif kind == JOB and isinstance(thing, str) and severity is not Severity.PASSED_OVER:
                 self._dispatches.tell_of_job(step, thing, FAULT_OF_TOCSIN)
 
+    @property
+    def knows_any(self) -> bool:
+        """Tell whether there are culprits at all."""
+        return bool(self._culprits)
+
     def knows(self, entry: Entry) -> bool:
         """Tell whether an entry is a culprit."""
         return bool(self._culprits) and Suspect(ENTRY, entry).id in self._culprits

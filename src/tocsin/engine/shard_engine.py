@@ -36,6 +36,7 @@ from tocsin.engine.overlap import Overlaps
 from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.passed_buckets import PassedBuckets
 from tocsin.engine.pauses import Pauses
+from tocsin.engine.plain_fires import PlainFires
 from tocsin.engine.rederivation import Rederivation
 from tocsin.engine.redrives import Redrives
 from tocsin.engine.report_desk import ReportDesk
@@ -134,9 +135,11 @@ class ShardEngine:
             state, self._actives, self._dispatches, endings, stops, self._sweeps, losses, codec, retry_pauses, culprits
         )
         self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
+        parts = (self._dispatches, self.commands.parking, self._set_asides)
+        plain = PlainFires(state, self._actives, *parts, codec, limits.plain_fires_min)
         self._firing = FiringDesk(
             state, self._dispatches, self._overlaps, self._successors, catch_ups, self._horizon, self._held,
-            self.commands.parking, self._set_asides, self._timers,
+            self.commands.parking, self._set_asides, self._timers, plain,
         )  # fmt: skip
         self._verdicts = Verdicts(self._actives, self._reports, losses, stops, limits)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
@@ -226,6 +229,8 @@ class ShardEngine:
             step.turn = step.turn or self._alert_gaps.has_due(now)
             if step.turn or now >= self._last_delta_at + int(self._limits.cursor_persist_s * SECOND):
                 self._close_turn(step)
+            else:
+                self._firing.get_ready(now)
         return step
 
     def _take_in(self, step: Step, arrivals: Arrivals) -> None:

@@ -60,6 +60,11 @@ class ExecutionCodec(Protocol):
         """Return what ``restamp`` puts into a record; made once for all fires of a turn."""
         ...
 
+    def unsent_lead(self) -> bytes:
+        """Return what executions begin with, up to the end of their stamp, that ``encode_execution`` made for a first
+        attempt in the present version of the schema, and that were never dispatched."""
+        ...
+
     def restamp(self, execution: bytes, stamp: bytes) -> bytes:
         """Return an encoded execution with another attempt, token and losses. Costs well under a microsecond.
 

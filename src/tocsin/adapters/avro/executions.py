@@ -140,6 +140,9 @@ class AvroExecutionCodec:
     def stamp(self, attempt: int, token: int, losses: int) -> bytes:
         return zigzag_varint(attempt) + zigzag_varint(token) + zigzag_varint(losses)
 
+    def unsent_lead(self) -> bytes:
+        return record_type("Execution").prefix + self.stamp(1, 0, 0)
+
     def restamp(self, execution: bytes, stamp: bytes) -> bytes:
         return execution[:HEADER_BYTES] + stamp + execution[_end_of_stamp(execution) :]
 

@@ -96,6 +96,9 @@ def _optional(write: Write) -> Write:
 
 
 def _array(write: Write) -> Write:
+    if write is _bytes:
+        return _bytes_array
+
     def written(out: bytearray, value: Any) -> None:
         if value:
             _long(out, len(value))
@@ -106,6 +109,24 @@ def _array(write: Write) -> Write:
         out.append(0)
 
     return written
+
+
+def _bytes_array(out: bytearray, value: Any) -> None:
+    """Write an array of bytes: of a burst's delta it is all, so its items are not written one by one."""
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"a {type(value).__name__} is no array")
+    if value:
+        _long(out, len(value))
+        lengths: dict[int, bytes] = {}
+        parts: list[bytes] = []
+        for item in value:
+            length = len(item)
+            if length not in lengths:
+                lengths[length] = zigzag_varint(length)
+            parts.append(lengths[length])
+            parts.append(item)
+        out += b"".join(parts)
+    out.append(0)
 
 
 def _map(write: Write) -> Write:
