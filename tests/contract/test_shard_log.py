@@ -153,6 +153,38 @@ def test_a_commit_makes_everything_visible_and_tells_where_the_jobs_end(broker: 
     assert broker.takeover.has_run(1) is True, "it committed offsets, if nothing else"
 
 
+def test_what_is_sent_ahead_is_committed_with_its_turn_and_once(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    first, second = _turn(0, 1, jobs=2), _turn(1, 1)
+    shard_log.send_ahead(first)
+    ends = shard_log.commit([first, second])
+    assert broker.takeover.read_states([0, 1]) == {0: {"d/1/0": b"state"}, 1: {"d/1/0": b"state"}}
+    assert len(broker.takeover.read_jobs({0: 0})[0].records) == 2
+    again = shard_log.commit([_turn(0, 2, jobs=1)])
+    assert again[0] > ends[0]
+
+
+def test_what_is_sent_ahead_and_not_committed_is_dropped(broker: Broker) -> None:
+    """The very records count: a shard that was restored since may have a turn of the same number."""
+    shard_log = broker.open("a")
+    shard_log.send_ahead(_turn(0, 1, state=b"never"))
+    shard_log.commit([_turn(0, 1, state=b"decided anew")])
+    shard_log.send_ahead(_turn(0, 2))
+    shard_log.commit([_turn(1, 1)])
+    assert broker.takeover.read_states([0, 1]) == {0: {"d/1/0": b"decided anew"}, 1: {"d/1/0": b"state"}}
+
+
+def test_an_owner_that_is_fenced_after_it_sent_ahead_commits_nothing(broker: Broker) -> None:
+    shard_log = broker.open("a")
+    turn = _turn(0, 1)
+    shard_log.send_ahead(turn)
+    broker.takeover.fence("a")
+    with pytest.raises(OwnershipLost):
+        shard_log.commit([turn])
+    broker.takeover.wait_for_offsets(range(SHARDS))
+    assert broker.takeover.read_states([0]) == {0: {}}
+
+
 def test_reading_from_the_end_of_a_log_ends(broker: Broker) -> None:
     shard_log = broker.open("a")
     end = shard_log.commit([_turn(0, 1, jobs=1)])[0]
@@ -339,9 +371,15 @@ def _too_large(shard: int, number: int) -> ShardTurn:
     return ShardTurn(shard, number, records, [], 0)
 
 
-def test_a_record_that_is_too_large_is_named_and_the_others_can_be_committed_afterwards(broker: Broker) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_record_that_is_too_large_is_named_and_the_others_can_be_committed_afterwards(
+    broker: Broker, ahead: bool
+) -> None:
     shard_log = broker.open("a")
     turns = [_turn(0, 1), _too_large(1, 1)]
+    if ahead:
+        for turn in turns:
+            shard_log.send_ahead(turn)
     with pytest.raises(RecordRefused, match="k3") as refused:
         _send_until_decided(shard_log, turns)
     assert (refused.value.shard, refused.value.topic) == (1, REPORTS)
@@ -349,10 +387,14 @@ def test_a_record_that_is_too_large_is_named_and_the_others_can_be_committed_aft
     assert broker.takeover.read_states([0, 1]) == {0: {"d/1/0": b"state"}, 1: {}}
 
 
-def test_a_record_larger_than_any_topic_takes_is_named_too(broker: Broker) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_record_larger_than_any_topic_takes_is_named_too(broker: Broker, ahead: bool) -> None:
     shard_log = broker.open("a")
+    turn = _turn(0, 1, state=b"s" * 4_000_000)
+    if ahead:
+        shard_log.send_ahead(turn)
     with pytest.raises(RecordRefused) as refused:
-        _send_until_decided(shard_log, [_turn(0, 1, state=b"s" * 4_000_000)])
+        _send_until_decided(shard_log, [turn])
     assert (refused.value.shard, refused.value.topic) == (0, SHARD_STATE)
     shard_log.commit([_turn(1, 1)])
 
