@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tocsin.domain import ids
 from tocsin.domain.catch_up import CatchUp, SkipReason
 from tocsin.domain.entries import Entry, Place
 from tocsin.domain.firing import FiringPlan, Passed
@@ -158,16 +157,12 @@ class Successors:
         """Return another row of the same job and version: the same execution under another head."""
         if scheduled_for is None:
             return None
-        head, _ = self._codec.split_head(entry.execution)
-        created_version = ids.parse_execution_id(entry.execution_id).created_version
-        execution_id = ids.execution_id(entry.job_id, created_version, scheduled_for)
-        head = head._replace(execution_id=execution_id, scheduled_for=scheduled_for, due_at=scheduled_for)
-        return entry._replace(
-            run_at=scheduled_for,
-            scheduled_for=scheduled_for,
-            execution_id=execution_id,
-            execution=self._codec.rehead(entry.execution, head),
-        )
+        # Made for each occurrence of a recurring job that fires, so nothing is decoded for it.
+        _, job_id, _, version, former_id, tenant_id, lane, execution, plan = entry
+        _, created_version, _ = former_id.split(".", 2)
+        execution_id = f"{job_id}.{created_version}.{scheduled_for}"
+        execution = self._codec.at_another_time(execution, execution_id, scheduled_for)
+        return Entry(scheduled_for, job_id, scheduled_for, version, execution_id, tenant_id, lane, execution, plan)
 
 
 def with_first(first: Micros, passed: Passed | None) -> Passed:

@@ -73,7 +73,12 @@ class ExecutionCodec(Protocol):
         ...
 
     def rehead(self, execution: bytes, head: AttemptHead) -> bytes:
-        """Return an encoded execution under another head, all else as it was: how a row's successor is made."""
+        """Return an encoded execution under another head, all else as it was."""
+        ...
+
+    def at_another_time(self, execution: bytes, execution_id: str, at: Micros) -> bytes:
+        """Return an encoded execution under another id, due at another time, all else as it was: how a row's successor
+        is made. Costs a fraction of ``rehead``, for nothing is decoded."""
         ...
 
     def decode_execution(self, value: bytes | None) -> Execution: ...

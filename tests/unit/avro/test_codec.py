@@ -94,6 +94,20 @@ def test_a_stamp_changes_the_three_numbers_and_nothing_else(
     assert CODEC.restamp(stamped, CODEC.stamp(*head[:3])) == execution
 
 
+@given(HEADS, st.text(max_size=300), st.integers(0, 2**62))
+def test_an_execution_at_another_time_is_what_another_head_makes_of_it(head: AttemptHead, name: str, at: int) -> None:
+    execution = CODEC.encode_execution(head, DEFINITION.target)
+    expected = CODEC.rehead(execution, head._replace(execution_id=name, scheduled_for=at, due_at=at))
+    assert CODEC.at_another_time(execution, name, at) == expected
+
+
+@pytest.mark.parametrize("size", [10, 13, 14, 40])
+def test_no_other_time_is_put_into_a_damaged_head(size: int) -> None:
+    head = AttemptHead(1, 0, 0, "e" * 3_000, "job", "tenant", 1, 1, 1)
+    with pytest.raises(Undecodable):
+        CODEC.at_another_time(CODEC.encode_execution(head, DEFINITION.target)[:size], "e", 1)
+
+
 @given(HEADS)
 def test_a_heads_bytes_travel_into_report_and_event(head: AttemptHead) -> None:
     execution = CODEC.decode_execution(CODEC.encode_execution(head, DEFINITION.target))

@@ -43,6 +43,24 @@ def _end_of_stamp(execution: bytes) -> int:
     return at
 
 
+def _after_number(record: bytes, at: int) -> int:
+    """Return where an integer ends that begins at a place of a record."""
+    while record[at] & 0x80:
+        at += 1
+    return at + 1
+
+
+def _after_text(record: bytes, at: int) -> int:
+    """Return where a text ends that begins at a place of a record with its length."""
+    length = record[at]
+    if length & 0x80:
+        length = length & 0x7F | record[at + 1] << 7
+        if length & 0x4000:
+            raise Undecodable("has a text of more than 8,191 bytes in its head")
+        at += 1
+    return at + 1 + (length >> 1)
+
+
 def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
     """Decode the head of a record that begins with one, and return its bytes too."""
     buffer = BytesIO(value)
@@ -136,6 +154,18 @@ class AvroExecutionCodec:
     def rehead(self, execution: bytes, head: AttemptHead) -> bytes:
         old_head = _split_head(execution)[1]
         return execution[:HEADER_BYTES] + _head_bytes(head) + execution[HEADER_BYTES + len(old_head) :]
+
+    def at_another_time(self, execution: bytes, execution_id: str, at: Micros) -> bytes:
+        try:
+            begin = _end_of_stamp(execution)
+            id_end = _after_text(execution, begin)
+            times = _after_number(execution, _after_text(execution, _after_text(execution, id_end)))
+            end = _after_number(execution, _after_number(execution, times))
+        except IndexError as error:
+            raise Undecodable("has a damaged head") from error
+        name, time = execution_id.encode(), zigzag_varint(at)
+        parts = (execution[:begin], zigzag_varint(len(name)), name, execution[id_end:times], time, time)
+        return b"".join(parts) + execution[end:]
 
     def stamp(self, attempt: int, token: int, losses: int) -> bytes:
         return zigzag_varint(attempt) + zigzag_varint(token) + zigzag_varint(losses)
