@@ -112,10 +112,13 @@ class FiringDesk:
             done = 0
             while done < len(due):
                 begun = done
-                done, size = self._plain.fire(step, due, done, stamp, room, self._faults)
+                done, size, following = self._plain.fire(step, due, done, stamp, room, before, self._faults)
                 room -= size
+                for row in following:
+                    self._file_next(step, row)
                 for entry in due[begun:done]:
-                    self._file_next(step, self._timers.after_last(step, entry))
+                    if not entry.plan:
+                        self._file_next(step, self._timers.after_last(step, entry))
                 if done == begun:
                     room -= self._decide(step, due[done], stamp, before)
                     done += 1

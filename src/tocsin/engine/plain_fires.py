@@ -1,25 +1,28 @@
-"""Fires one-offs that nothing stands in the way of, many in one go.
+"""Fires occurrences that nothing stands in the way of, many in one go.
 
-A burst is mostly such: their policies are the default ones, nothing of their jobs is active, parked, void or found
-damaged, and their lane is there. Of each is decided what ``FiringDesk`` would decide of it, in the same order and with
-the same effects; but in loops that call next to nothing, for here a call is a tenth of what a fire may cost.
+A burst is mostly such: they are on time, nothing of their jobs is active, parked, void or found damaged, their plans
+ask for nothing but to dispatch them, and their lane is there. Of each is decided what ``FiringDesk`` would decide, in
+the same order and with the same effects; but in loops that call next to nothing, for here a call is a tenth of what a
+fire may cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
-from tocsin.domain.entries import Entry, EntryKey
+from tocsin.domain.entries import Entry, EntryKey, Place
 from tocsin.domain.executions import dispatch_key_end
+from tocsin.domain.instants import Micros
 from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk, Route
 from tocsin.engine.effects import Step
 from tocsin.engine.parking import Parking
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.successors import Successors
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.shard_log import NewRecord
 
@@ -27,11 +30,25 @@ DOTS: Final = 2
 """In the id of an execution that its job's schedule asked for: before the first version of its job, and behind it."""
 
 
+class Fired(NamedTuple):
+    """What was dispatched.
+
+    Attributes:
+        end: where in what is due it ended.
+        size: about how many bytes it came to.
+        following: the rows that follow what recurs.
+    """
+
+    end: int
+    size: int
+    following: list[Entry]
+
+
 class PlainFires:
     """The plain fires of one shard.
 
     Args:
-        state, actives, dispatches, parking, set_asides, codec: the shard's.
+        state, actives, dispatches, parking, set_asides, successors, codec: the shard's.
         fewest: fewer at once are left to be looked at one by one.
     """
 
@@ -42,6 +59,7 @@ class PlainFires:
         dispatches: DispatchDesk,
         parking: Parking,
         set_asides: SetAsides,
+        successors: Successors,
         codec: ExecutionCodec,
         fewest: int,
     ) -> None:
@@ -51,11 +69,19 @@ class PlainFires:
         self._dispatches = dispatches
         self._parking = parking
         self._set_asides = set_asides
+        self._successors = successors
         self._codec = codec
 
     def fire(
-        self, step: Step, due: Sequence[Entry], begin: int, stamp: bytes, room: int, faults: Collection[EntryKey]
-    ) -> tuple[int, int]:
+        self,
+        step: Step,
+        due: Sequence[Entry],
+        begin: int,
+        stamp: bytes,
+        room: int,
+        before: Place,
+        faults: Collection[EntryKey],
+    ) -> Fired:
         """Dispatch what is plain of due entries, from one of them on and up to the first that is not.
 
         Args:
@@ -64,13 +90,11 @@ class PlainFires:
             begin: where in it to begin.
             stamp: of this step's first attempts.
             room: it ends once about so many bytes are dispatched.
+            before: the cursor before this step's fires.
             faults: damaged rows.
-
-        Returns:
-            Where it ended, and about how many bytes were dispatched.
         """
-        if len(due) - begin < self._fewest or due[begin].plan or self._set_asides.knows_any:
-            return begin, 0
+        if len(due) - begin < self._fewest or self._set_asides.knows_any:
+            return Fired(begin, 0, [])
         # Should it fail, nobody knows on which: then the shard goes on in smaller portions, in the end one by one.
         step.at_hand = None
         unsent = self._codec.unsent_lead()
@@ -82,14 +106,16 @@ class PlainFires:
         begun: dict[str, str] = {}
         """Execution by what ``Actives`` know a job by."""
         routes: dict[tuple[str, str], Route | None] = {}
+        following: dict[tuple[str, Micros], Micros | None] = {}
+        """When what follows is due, by plan and nominal time: the same for all jobs that share them."""
+        followed: list[tuple[Entry, Micros]] = []
         size = 0
         # What is looked at does not change in here, but for what begins; and that is looked at as well.
         for entry in islice(due, begin, None):
-            _, job_id, _, _, execution_id, tenant_id, lane, execution, plan = entry
+            run_at, job_id, scheduled_for, _, execution_id, tenant_id, lane, execution, plan = entry
             job = execution_id.rpartition(".")[0]
             if (
-                plan
-                or size >= room
+                size >= room
                 or job in running
                 or job in begun
                 or job_id in voids
@@ -106,6 +132,14 @@ class PlainFires:
             route = routes[place]
             if route is None:
                 break
+            if plan:
+                key = plan, scheduled_for
+                if key not in following:
+                    following[key] = self._successors.plain_next(plan, scheduled_for, step.now, before)
+                at = following[key]
+                if at is None or run_at != scheduled_for:
+                    break
+                followed.append((entry, at))
             topic, partitions = route
             value = lead + execution[rest:]
             partition = partitions[crc32(job_id.encode()) % len(partitions)]
@@ -114,7 +148,7 @@ class PlainFires:
             begun[job] = execution_id
             size += len(value)
         if not values:
-            return begin, 0
+            return Fired(begin, 0, [])
         end = begin + len(values)
         now = step.now
         self._actives.begin_all(begun, values, now)
@@ -122,4 +156,5 @@ class PlainFires:
         step.dispatched += values
         step.tally.lateness += [now - entry.run_at for entry in islice(due, begin, end)]
         step.turn = True
-        return end, size
+        row = self._successors.row
+        return Fired(end, size, [row(entry, at) for entry, at in followed])

@@ -135,7 +135,7 @@ class ShardEngine:
             state, self._actives, self._dispatches, endings, stops, self._sweeps, losses, codec, retry_pauses, culprits
         )
         self._set_asides = SetAsides(self._dispatches, self._reports, own, culprits)
-        parts = (self._dispatches, self.commands.parking, self._set_asides)
+        parts = (self._dispatches, self.commands.parking, self._set_asides, self._successors)
         plain = PlainFires(state, self._actives, *parts, codec, limits.plain_fires_min)
         self._firing = FiringDesk(
             state, self._dispatches, self._overlaps, self._successors, catch_ups, self._horizon, self._held,

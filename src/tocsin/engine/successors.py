@@ -94,7 +94,7 @@ class Successors:
             if later is not None and Place(later, entry.job_id, later) <= cursor:
                 # It was held until that time had passed as well: nobody would come by a row there any more.
                 return Following(None, skipped=moved, runs=False, instead=self.row(entry, later))
-            return Following(self.row(entry, later), skipped=moved, runs=False)
+            return Following(self._row(entry, later), skipped=moved, runs=False)
         return self._follow(entry, plan, now, cursor)
 
     def _follow(self, entry: Entry, plan: FiringPlan, now: Micros, cursor: Place) -> Following:
@@ -107,7 +107,7 @@ class Successors:
         if first != following:
             passed = self.passed(plan, entry.scheduled_for, _end(following, cursor.run_at), now)
             skipped = None if passed is None else Skipped(passed, SkipReason.MISSED)
-        return Following(self.row(entry, following), None, skipped)
+        return Following(self._row(entry, following), None, skipped)
 
     def passed(self, plan: FiringPlan, after: Micros, upto: Micros, now: Micros) -> Passed | None:
         """Return the range of occurrences after one instant and up to another, counted within this step's bound."""
@@ -133,7 +133,7 @@ class Successors:
             after = name.scheduled_for
             place = Place(after, entry.job_id, after)
         # All that is between is decided: whoever fired it went through it, so the way need not be walked again.
-        return self.row(entry, self._zones.following(entry.plan, entry.job_id, after, place))
+        return self._row(entry, self._zones.following(entry.plan, entry.job_id, after, place))
 
     def _after_a_miss(self, entry: Entry, plan: FiringPlan, now: Micros, cursor: Place) -> Following:
         """Let the policy of catching up decide about a missed occurrence, and all of the past behind it."""
@@ -144,7 +144,7 @@ class Successors:
         oldest = now if plan.grace is None else now - plan.grace - 1
         following = plan.first_past(max(oldest, entry.scheduled_for), entry.job_id, cursor)
         name = NamedSuccessor(entry.job_id, entry.version, entry.scheduled_for, following, now)
-        row, end = self.row(entry, following), _end(following, max(now, cursor.run_at))
+        row, end = self._row(entry, following), _end(following, max(now, cursor.run_at))
         if plan.catch_up is CatchUp.FIRE_ALL:
             return Following(row, name, runs=False, backlog_upto=end)
         reason = SkipReason.MISSED if runs else SkipReason.LATE
@@ -153,10 +153,28 @@ class Successors:
             passed = with_first(entry.scheduled_for, passed)
         return Following(row, name, None if passed is None else Skipped(passed, reason), runs)
 
-    def row(self, entry: Entry, scheduled_for: Micros | None) -> Entry | None:
-        """Return another row of the same job and version: the same execution under another head."""
-        if scheduled_for is None:
+    def plain_next(self, text: str, scheduled_for: Micros, now: Micros, cursor: Place) -> Micros | None:
+        """Return what ``follow`` would say that follows an occurrence, where that is all that it would say and the plan
+        asks for nothing else at firing; None otherwise.
+
+        Args:
+            text: the plan's.
+            scheduled_for: the nominal time of a row that stands there.
+            now, cursor: see ``follow``.
+        """
+        if self._zones.changing:
             return None
+        plan = self._zones.plan(text)
+        if plan.max_duration is not None or plan.alert_on or plan.is_missed(scheduled_for, now):
+            return None
+        following = plan.next_after(scheduled_for)
+        return following if following is not None and following > cursor.run_at else None
+
+    def _row(self, entry: Entry, scheduled_for: Micros | None) -> Entry | None:
+        return None if scheduled_for is None else self.row(entry, scheduled_for)
+
+    def row(self, entry: Entry, scheduled_for: Micros) -> Entry:
+        """Return another row of the same job and version: the same execution under another head."""
         # Made for each occurrence of a recurring job that fires, so nothing is decoded for it.
         _, job_id, _, version, former_id, tenant_id, lane, execution, plan = entry
         _, created_version, _ = former_id.split(".", 2)
