@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks.results_file import RESULTS, Goal, write_result
+from benchmarks.results_file import RESULTS, Goal, commit, load_at_the_beginning, write_result
 
 STOPPING: Final = (signal.SIGTERM, signal.SIGHUP)
 """Without a handler they end a process at once and without a word: its roles and directories would be left behind."""
@@ -39,6 +39,8 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
 def begin(made: argparse.ArgumentParser) -> argparse.Namespace:
     """Read the process's words, and see to it that a run that is stopped cleans up and says so."""
     given = made.parse_args()
+    commit()
+    load_at_the_beginning()
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)

@@ -194,6 +194,13 @@ def goals_of(figures: Mapping[str, Any]) -> list[Goal]:
     return [*goals, Goal("early", "0", early, early == 0)]
 
 
+def flat(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step's figures as a column: what is of both systems one below the other."""
+    both = {f"{key} {name}": step[name][key] for key in step["few"] for name in ("few", "many")}
+    loading = {f"loading {key}": value for key, value in step["loading"].items()}
+    return {"many_to_few": step["many_to_few"], **both, **loading}
+
+
 def draw(out: Path, n: int, steps: Sequence[dict[str, Any]]) -> None:
     """Draw what the bursts of each step reached, and beside each what the system with few rows reached meanwhile."""
     few = steps[0]["few"]["pending"]
@@ -246,8 +253,10 @@ def main() -> None:
 
 def keep(given: argparse.Namespace, steps: Mapping[str, dict[str, Any]], ahead: Mapping[str, dict[str, Any]]) -> None:
     """Write down what was found so far: an hour's work is not to be lost by what comes after it."""
-    figures = {"n": given.n, "pairs": given.pairs, "steps": steps, "read_ahead": ahead}
-    conclude("index", given, figures, goals_of(figures))
+    columns = {f"{upto} pending": flat(step) for upto, step in steps.items()}
+    words = {name: {"as": getattr(given, name)} for name in ("n", "pairs", "step_pairs")}
+    figures = {"command": words, "by rows pending": columns, "read ahead": ahead}
+    conclude("index", given, figures, goals_of({"steps": steps, "read_ahead": ahead}), tables=True)
     draw(given.out, given.n, list(steps.values()))
 
 

@@ -18,8 +18,8 @@ INTRODUCTION: Final = """\
 
 Written by `make bench-page` from [`benchmarks/results/`](../benchmarks/results); what each figure is stands in
 [`benchmarks/README.md`](../benchmarks/README.md). Each result names the commit and the machine that it was measured
-on, and the load that the machine had at the end: where it was well above the number of cores, other work ran beside,
-rates and lateness say little, and ratios within one run and CPU times are what holds.
+on, and the load that the machine had before and at the end: where it was well above the number of cores, or not small
+before, other work ran beside, rates and lateness say little, and ratios within one run and CPU times are what holds.
 """
 
 
@@ -49,10 +49,11 @@ def _section(name: str, result: Mapping[str, Any], plots: Sequence[str]) -> Iter
     yield f"## {name}\n"
     machine = result.get("machine", {})
     yield f"`{result.get('command', '')}` at commit `{_short(str(result.get('commit', 'unknown')))}`, on"
+    before, after = (machine.get(f"load_at_the_{when}", "not noted") for when in ("beginning", "end"))
     yield (
         f"{machine.get('cores', '?')} cores of {machine.get('cpu', 'an unknown processor')},"
-        f" {machine.get('memory_gib', '?')} GiB, Python {machine.get('python', '?')}, load at the end"
-        f" {machine.get('load_at_the_end', 'not noted')}.\n"
+        f" {machine.get('memory_gib', '?')} GiB, Python {machine.get('python', '?')}, load at the beginning"
+        f" {before}, at the end {after}.\n"
     )
     for plot in plots:
         yield f"![{plot}](../benchmarks/results/{plot})\n"

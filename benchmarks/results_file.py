@@ -9,6 +9,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,8 +48,12 @@ def write_result(
     path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+@cache
 def commit() -> str:
-    """Return the commit that was measured; ``+changes`` where the sources differ from it."""
+    """Return the commit that was measured; ``+changes`` where the sources differ from it.
+
+    It is asked once, when a benchmark begins: what is committed while it runs is not what runs.
+    """
     head = _git("rev-parse", "HEAD")
     if not head:
         return "unknown"
@@ -59,12 +64,19 @@ def commit() -> str:
     )
 
 
+@cache
+def load_at_the_beginning() -> float:
+    """Return the machine's load before anything was done, for the first one who asks."""
+    return round(os.getloadavg()[0], 2)
+
+
 def machine() -> dict[str, Any]:
     """Return what the figures depend on; the machine's name is not among it."""
     return {
         "cpu": _field("/proc/cpuinfo", "model name"),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "load_at_the_beginning": load_at_the_beginning(),
         "load_at_the_end": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),

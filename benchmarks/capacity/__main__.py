@@ -7,21 +7,19 @@ Run it by ``make bench-capacity``.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
 from benchmarks.capacity import life, page, servers, spread
 from benchmarks.capacity.house import CODEC
+from benchmarks.command import begin, conclude, parser
 from benchmarks.history import made_events
-from benchmarks.results_file import RESULTS, Goal, machine, write_result
+from benchmarks.results_file import RESULTS, Goal, machine
 from tocsin.adapters.cassandra.run_rows import dispatch_write, event_write
 from tocsin.domain.executions import AttemptReport, ReportKind
 from tocsin.ports.views import DispatchSeen, EventSeen
@@ -111,16 +109,16 @@ def goals_of(figures: dict[str, Any]) -> list[Goal]:
 
 def main() -> None:
     """Measure, write the result and the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
-    parser.add_argument("--servers", action="store_true", help="measure a broker and a store too")
-    parser.add_argument("--page", action="store_true", help="only write the page from the results")
-    parser.add_argument("--out", type=Path, default=RESULTS / "capacity.json")
-    given = parser.parse_args()
+    words = parser("capacity", __doc__)
+    words.add_argument("--servers", action="store_true", help="measure a broker and a store too")
+    words.add_argument("--page", action="store_true", help="only write the page from the results")
+    given = begin(words)
+    kept = RESULTS / "capacity.json"
     if not given.page:
-        former = json.loads(given.out.read_text("utf-8"))["figures"] if given.out.exists() else {}
-        figures = measure(given.servers, former)
-        write_result(given.out, ["python", "-m", "benchmarks.capacity", *sys.argv[1:]], figures, goals_of(figures))
-    if given.out == RESULTS / "capacity.json":
+        former = given.out if given.out.exists() else kept
+        figures = measure(given.servers, json.loads(former.read_text("utf-8"))["figures"] if former.exists() else {})
+        conclude("capacity", given, figures, goals_of(figures))
+    if given.out == kept:
         page.main()
 
 

@@ -25,7 +25,7 @@ def test_a_goal_that_does_not_hold_says_so_and_long_figures_are_cut() -> None:
     assert "| [x](#x) | early | 0 | 0 | yes |" in text
     assert "| `few rates` | 1, 2 |" in text
     assert "| `n` | 10,000 |" in text
-    assert "load at the end 7.5" in text
+    assert "load at the beginning not noted, at the end 7.5" in text
     assert "`0123456789ab+changes`" in text
     assert "122 more are in" in text
     assert "results/x.svg" in text
