@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from io import BytesIO
 from typing import Any
 
-import fastavro
-
 from tocsin.adapters.avro.plain_ends import plain_end
-from tocsin.adapters.avro.schemas import HEADER_BYTES, head_schema, head_writer, record_tail, record_type, tail_writer
+from tocsin.adapters.avro.schemas import HEADER_BYTES, head_reader, head_writer, record_type, tail_reader, tail_writer
 from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
 from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alert_on import AlertOn, words_of
@@ -63,13 +60,13 @@ def _after_text(record: bytes, at: int) -> int:
 
 def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
     """Decode the head of a record that begins with one, and return its bytes too."""
-    buffer = BytesIO(value)
-    buffer.seek(HEADER_BYTES)
     try:
-        head: Any = fastavro.schemaless_reader(buffer, head_schema(), None)
+        head, end = head_reader()(value, HEADER_BYTES)
     except Exception as error:
         raise Undecodable(f"has a damaged head: {type(error).__name__}: {error}") from error
-    return AttemptHead(*head.values()), value[HEADER_BYTES : buffer.tell()]
+    if end > len(value):
+        raise Undecodable("ends within its head")
+    return AttemptHead(*head.values()), value[HEADER_BYTES:end]
 
 
 _Meant = tuple[Target, RetryPolicy | None, int, int, DeliveryPolicy, float | None, tuple[AlertOn, ...]]
@@ -90,14 +87,29 @@ def _meant(record: dict[str, Any]) -> _Meant:
 
 def _tail(tail: bytes) -> _Meant:
     """Decode what follows the head of an execution in the present schema."""
-    buffer = BytesIO(tail)
+    return _meant(_read_tail("Execution", tail, 0))
+
+
+def _read_tail(name: str, value: bytes, at: int) -> dict[str, Any]:
+    """Decode what follows the head in a record of the present schema, from a place on."""
     try:
-        record = fastavro.schemaless_reader(buffer, record_tail("Execution"), None)
+        record, end = tail_reader(name)(value, at)
     except Exception as error:
-        raise Undecodable(f"is a damaged Execution: {type(error).__name__}: {error}") from error
-    if not isinstance(record, dict) or buffer.read(1):
-        raise Undecodable("has bytes after the end of the Execution")
-    return _meant(record)
+        raise Undecodable(f"is a damaged {name}: {type(error).__name__}: {error}") from error
+    if end != len(value):
+        raise Undecodable(f"{'ends within' if end > len(value) else 'has bytes after the end of'} the {name}")
+    return record  # type: ignore[no-any-return]
+
+
+def _split(name: str, value: bytes | None) -> tuple[AttemptHead, bytes, dict[str, Any]]:
+    """Return the head of a record, its bytes, and the fields that follow it."""
+    kind = record_type(name)
+    if value is not None and value.startswith(kind.prefix):
+        head, head_bytes = _split_head(value)
+        return head, head_bytes, _read_tail(name, value, HEADER_BYTES + len(head_bytes))
+    record = kind.decode(value)
+    head = AttemptHead(**record.pop("head"))
+    return head, _head_bytes(head), record
 
 
 _known_tail = lru_cache(TAILS_KEPT)(_tail)
@@ -229,10 +241,9 @@ class AvroExecutionCodec:
         return plain_end(head_bytes, str(kind), worker_id, started_at, finished_at, redelivered)
 
     def decode_report(self, value: bytes | None) -> AttemptReport:
-        record = record_type("AttemptReport").decode(value)
-        head = AttemptHead(**record.pop("head"))
+        head, head_bytes, record = _split("AttemptReport", value)
         error = record.pop("error")
-        return AttemptReport(head, _head_bytes(head), error=AttemptError(**error) if error else None, **record)
+        return AttemptReport(head, head_bytes, error=AttemptError(**error) if error else None, **record)
 
     def encode_event(self, head_bytes: bytes, event: ExecutionEvent) -> bytes:
         return _encode_after_head(
@@ -259,7 +270,6 @@ class AvroExecutionCodec:
         )
 
     def decode_event(self, value: bytes | None) -> ExecutionEvent:
-        record = record_type("ExecutionEvent").decode(value)
-        head = AttemptHead(**record.pop("head"))
+        head, _, record = _split("ExecutionEvent", value)
         error = record.pop("error")
         return ExecutionEvent(head, error=AttemptError(**error) if error else None, **record)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import fastavro
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
+from tocsin.adapters.avro.readers import Read, reader_of
 from tocsin.adapters.avro.writers import Write, writer_of
 from tocsin.domain.errors import Undecodable
 from tocsin.resources import schemas_dir
@@ -50,6 +51,7 @@ class RecordType:
         self.name = name
         self.schema = parse_schema(without_logical_types(current))
         self._write = writer_of(self.schema)
+        self._read = reader_of(self.schema)
         self.prefix = MAGIC + fingerprint_bytes(current)
         self._writers = {MAGIC + fingerprint_bytes(old): parse_schema(without_logical_types(old)) for old in history}
         self._writers[self.prefix] = self.schema
@@ -82,17 +84,21 @@ class RecordType:
         """
         writer = self.check_prefix(value)
         assert value is not None
+        try:
+            record, end = self._read(value, HEADER_BYTES) if writer is self.schema else self._read_former(value, writer)
+        except Exception as error:
+            # Parsing raises whatever it runs into: EOFError, UnicodeDecodeError, IndexError, OverflowError, …
+            raise Undecodable(f"is a damaged {self.name}: {type(error).__name__}: {error}") from error
+        if not isinstance(record, dict) or end != len(value):
+            where = "ends within" if end > len(value) else "has bytes after the end of"
+            raise Undecodable(f"{where} the {self.name}")
+        return record
+
+    def _read_former(self, value: bytes, writer: Any) -> tuple[Any, int]:
+        """Read a record of a former version as one of the present."""
         buffer = BytesIO(value)
         buffer.seek(HEADER_BYTES)
-        try:
-            reader = None if writer is self.schema else self.schema
-            record = fastavro.schemaless_reader(buffer, writer, reader)
-        except Exception as error:
-            # fastavro raises whatever its parsing runs into: EOFError, UnicodeDecodeError, IndexError, OverflowError, …
-            raise Undecodable(f"is a damaged {self.name}: {type(error).__name__}: {error}") from error
-        if not isinstance(record, dict) or buffer.read(1):
-            raise Undecodable(f"has bytes after the end of the {self.name}")
-        return record
+        return fastavro.schemaless_reader(buffer, writer, self.schema), buffer.tell()
 
 
 @cache
@@ -122,9 +128,21 @@ def tail_writer(name: str) -> Write:
 
 
 @cache
+def tail_reader(name: str) -> Read:
+    """Return what reads that."""
+    return reader_of(record_tail(name))
+
+
+@cache
 def head_writer() -> Write:
     """Return what writes the head that executions, reports and events share."""
     return writer_of(head_schema())
+
+
+@cache
+def head_reader() -> Read:
+    """Return what reads that head."""
+    return reader_of(head_schema())
 
 
 @cache
