@@ -78,8 +78,14 @@ class CatchUpPolicy:
     on_resume: OnResume | None = None
 
 
+CATCH_UP_DEFAULT: Final = CatchUpPolicy()
+_FIELDS: Final = ("catch_up", "misfire_after_s", "grace_s", "max_catch_up", "on_resume")
+
+
 def parse_catch_up(job: FieldReader) -> CatchUpPolicy:
     """Read ``catch_up`` and the fields that belong to it."""
+    if not job.has_any(_FIELDS):
+        return CATCH_UP_DEFAULT
     mode = CatchUp(job.choice("catch_up", tuple(CatchUp), default=CatchUp.FIRE_ONCE) or CatchUp.FIRE_ONCE)
     after_s = job.number("misfire_after_s", low=0, high=DAY // SECOND, unit="seconds")
     grace_s = job.number("grace_s", low=0, high=GRACE_S_MAX, unit="seconds")
@@ -103,7 +109,9 @@ def parse_catch_up(job: FieldReader) -> CatchUpPolicy:
 
 def catch_up_mapping(policy: CatchUpPolicy) -> dict[str, Any]:
     """Return the fields that ``parse_catch_up`` reads, None where one has its default."""
-    default = CatchUpPolicy()
+    default = CATCH_UP_DEFAULT
+    if policy is default:
+        return {}
     return {
         "catch_up": None if policy.mode is default.mode else str(policy.mode),
         "misfire_after_s": None if policy.misfire_after_s == default.misfire_after_s else policy.misfire_after_s,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -152,29 +152,6 @@ def parse_tenant(value: object) -> str:
     raise InvalidInput([Fault("tenant_id", shown(value), "is not a tenant id", remedy)])
 
 
-def to_mapping(definition: JobDefinition) -> dict[str, Any]:
-    """Return a definition as the mapping that ``parse`` reads back to an equal definition."""
-    retry, ttl_s = definition.retry, definition.finished_ttl_s
-    return _present(
-        {
-            "name": definition.name,
-            "schedule": _schedule_mapping(definition.schedule),
-            "target": target_mapping(definition.target),
-            "labels": dict(definition.labels) or None,
-            "metadata": None if definition.metadata is None else json.loads(definition.metadata),
-            "retry": None if retry is None else retry_mapping(retry),
-            "concurrency": None if definition.overlap is Overlap.SKIP else str(definition.overlap),
-            **catch_up_mapping(definition.catch_up),
-            "idempotency_key": definition.idempotency_key,
-            "finished_ttl_s": None if ttl_s == FINISHED_TTL_S_DEFAULT else ttl_s,
-            "delivery": None if definition.delivery is DeliveryPolicy.AT_LEAST_ONCE else str(definition.delivery),
-            "concurrency_group": definition.concurrency_group,
-            "max_duration_s": definition.max_duration_s,
-            "alert_on": [str(word) for word in definition.alert_on] or None,
-        }
-    )
-
-
 def target_mapping(target: Target) -> dict[str, Any]:
     """Return a target as the mapping that ``parse_target`` reads."""
     fields = {name: getattr(target, name) for name in target.__slots__}
@@ -189,6 +166,32 @@ def target_mapping(target: Target) -> dict[str, Any]:
     else:
         fields["headers"] = dict(target.headers) or None
     return _present({"type": target.type, **fields})
+
+
+def to_mapping(definition: JobDefinition, of_target: Callable[[Target], Any] = target_mapping) -> dict[str, Any]:
+    """Return a definition as the mapping that ``parse`` reads back to an equal definition.
+
+    ``of_target``: what to put in the place of its target, for who writes that otherwise.
+    """
+    retry, ttl_s = definition.retry, definition.finished_ttl_s
+    return _present(
+        {
+            "name": definition.name,
+            "schedule": _schedule_mapping(definition.schedule),
+            "target": of_target(definition.target),
+            "labels": dict(definition.labels) or None,
+            "metadata": None if definition.metadata is None else json.loads(definition.metadata),
+            "retry": None if retry is None else retry_mapping(retry),
+            "concurrency": None if definition.overlap is Overlap.SKIP else str(definition.overlap),
+            **catch_up_mapping(definition.catch_up),
+            "idempotency_key": definition.idempotency_key,
+            "finished_ttl_s": None if ttl_s == FINISHED_TTL_S_DEFAULT else ttl_s,
+            "delivery": None if definition.delivery is DeliveryPolicy.AT_LEAST_ONCE else str(definition.delivery),
+            "concurrency_group": definition.concurrency_group,
+            "max_duration_s": definition.max_duration_s,
+            "alert_on": [str(word) for word in definition.alert_on] or None,
+        }
+    )
 
 
 def _schedule_mapping(schedule: Schedule) -> dict[str, Any] | None:

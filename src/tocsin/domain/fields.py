@@ -169,6 +169,14 @@ class FieldReader:
     def get(self, name: str) -> Any:
         return self._mapping.get(name)
 
+    def has_any(self, names: Iterable[str]) -> bool:
+        """Tell whether one of some fields is there."""
+        get = self._mapping.get
+        for name in names:  # noqa: SIM110 - a generator costs twice as much, and this is asked of every job
+            if get(name) is not None:
+                return True
+        return False
+
     def text(self, name: str, *, chars_max: int, required: bool = False, remedy: str = "") -> str | None:
         """Read a string of 1 to ``chars_max`` characters without control characters or lone surrogates."""
         value = self._mapping.get(name)

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 from tocsin.domain.alert_on import AT_FIRING, AlertOn, words_of
-from tocsin.domain.catch_up import CatchUp, CatchUpPolicy
+from tocsin.domain.catch_up import CATCH_UP_DEFAULT, CatchUp, CatchUpPolicy
 from tocsin.domain.definitions import JobDefinition
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import Undecodable
@@ -170,7 +170,7 @@ def plan_text(definition: JobDefinition, job_id: str, created_at: Micros) -> str
 
 def _catch_up_texts(policy: CatchUpPolicy) -> dict[str, Any]:
     """Return what firing must know of catching up, as far as it is not the default."""
-    default = CatchUpPolicy()
+    default = CATCH_UP_DEFAULT
     plan: dict[str, Any] = {}
     if policy.misfire_after_s != default.misfire_after_s:
         plan["misfire"] = micros_of(policy.misfire_after_s)

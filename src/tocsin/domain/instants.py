@@ -27,9 +27,11 @@ LATEST: Final[Micros] = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSEC
 """The allowed years are 1970 to 2199: beyond them neither zone data nor a 64-bit microsecond means much."""
 
 _RFC3339: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:([0-9]{2})(?:\.([0-9]+))?"
     r"(?:([Zz])|([+-])([0-9]{2}):([0-9]{2}))?"
 )
+TEXTS_KEPT: Final = 1_024
+_WALL_CHARS: Final = len("2026-10-11T02:00:00")
 MAX_TEXT: Final = 40
 """No RFC 3339 instant that we accept is longer than this many characters."""
 
@@ -54,10 +56,9 @@ def parse_rfc3339(text: str) -> Micros:
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError("is not an RFC 3339 time with an offset")
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    if second == 60:
+    second, fraction, zulu, sign, offset_hour, offset_minute = match.groups()
+    if second == "60":
         raise ValueError("names a leap second (:60), which has no place on the POSIX time line")
-    fraction, zulu, sign, offset_hour, offset_minute = match.groups()[6:]
     if not zulu and not sign:
         raise ValueError("has no offset, so it names no instant")
     offset_s = 0
@@ -66,7 +67,7 @@ def parse_rfc3339(text: str) -> Micros:
             raise ValueError("has an offset that is out of range")
         offset_s = (int(offset_hour) * 3600 + int(offset_minute) * 60) * (1 if sign == "+" else -1)
     try:
-        wall = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        wall = datetime.fromisoformat(text[:_WALL_CHARS] + "+00:00")
     except ValueError as error:
         raise ValueError(f"is not a date and time that exists ({error})") from None
     micros = (wall - _EPOCH) // _MICROSECOND - offset_s * SECOND
@@ -77,8 +78,12 @@ def parse_rfc3339(text: str) -> Micros:
     return micros
 
 
+@lru_cache(maxsize=TEXTS_KEPT)
 def format_rfc3339(instant: Micros) -> str:
-    """Write an instant in UTC, with a fraction only where it has one: ``2026-10-11T02:00:00Z``."""
+    """Write an instant in UTC, with a fraction only where it has one: ``2026-10-11T02:00:00Z``.
+
+    Of one job the same instants are written again and again.
+    """
     moment = _EPOCH + timedelta(microseconds=instant)
     return moment.isoformat().replace("+00:00", "Z")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -35,6 +35,8 @@ class DeliveryPolicy(StrEnum):
     """It is never made again: its execution ends UNKNOWN."""
 
 
+_OVERLAPS: Final = tuple(str(policy) for policy in Overlap)
+_DELIVERIES: Final = tuple(str(policy) for policy in DeliveryPolicy)
 GROUP_CHARS_MAX: Final = 200
 DURATION_S_MAX: Final = 366 * DAY // SECOND
 
@@ -82,20 +84,25 @@ def parse_retry(job: FieldReader) -> RetryPolicy | None:
 
 def retry_mapping(policy: RetryPolicy) -> dict[str, Any]:
     """Return a policy as the mapping that ``parse_retry`` reads; without overrides as it was before there were any."""
-    mapping = asdict(policy)
-    return mapping if policy.retry_on else {name: value for name, value in mapping.items() if name != "retry_on"}
+    mapping: dict[str, Any] = {
+        "max_attempts": policy.max_attempts,
+        "backoff": policy.backoff,
+        "base_s": policy.base_s,
+        "max_s": policy.max_s,
+        "jitter": policy.jitter,
+    }
+    return mapping | {"retry_on": dict(policy.retry_on)} if policy.retry_on else mapping
 
 
 def parse_delivery(job: FieldReader) -> DeliveryPolicy:
     """Read ``delivery``."""
-    default, names = DeliveryPolicy.AT_LEAST_ONCE, tuple(str(policy) for policy in DeliveryPolicy)
-    return DeliveryPolicy(job.choice("delivery", names, default=default) or default)
+    default = DeliveryPolicy.AT_LEAST_ONCE
+    return DeliveryPolicy(job.choice("delivery", _DELIVERIES, default=default) or default)
 
 
 def parse_overlap(job: FieldReader) -> Overlap:
     """Read ``concurrency``."""
-    names = tuple(str(policy) for policy in Overlap)
-    return Overlap(job.choice("concurrency", names, default=Overlap.SKIP) or Overlap.SKIP)
+    return Overlap(job.choice("concurrency", _OVERLAPS, default=Overlap.SKIP) or Overlap.SKIP)
 
 
 def parse_group(job: FieldReader, overlap: Overlap) -> str | None:

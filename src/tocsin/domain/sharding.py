@@ -6,6 +6,7 @@ The hash is murmur2 as Kafka's Java client uses it, so that any producer with th
 
 from __future__ import annotations
 
+import struct
 import zlib
 from functools import lru_cache
 from hashlib import blake2b
@@ -13,6 +14,7 @@ from hashlib import blake2b
 _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
+_WORDS = struct.Struct("<I").iter_unpack
 
 
 def murmur2(data: bytes) -> int:
@@ -20,8 +22,8 @@ def murmur2(data: bytes) -> int:
     length = len(data)
     h = _SEED ^ length
     whole = length & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+    for (word,) in _WORDS(data[:whole]):
+        k = word * _M & _MASK
         k = (k ^ k >> 24) * _M & _MASK
         h = (h * _M & _MASK) ^ k
     if tail := data[whole:]:

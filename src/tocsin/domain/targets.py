@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -18,6 +19,8 @@ from tocsin.domain.time_limits import TIMEOUT_S_MAX as TIMEOUT_S_MAX
 from tocsin.domain.time_limits import parse_timeout
 
 URL_CHARS_MAX: Final = 2048
+URLS_KEPT: Final = 1_024
+"""Of how many URLs is kept what was found out about them."""
 HEADERS_MAX: Final = 64
 HEADER_CHARS_MAX: Final = 8192
 HEADERS_BYTES_MAX: Final = 64 * 1024
@@ -228,25 +231,36 @@ def _parse_url(reader: FieldReader) -> str | None:
     url = reader.text("url", chars_max=URL_CHARS_MAX, required=True, remedy=remedy)
     if url is None:
         return None
+    wrong = _wrong_with_url(url)
+    if wrong is None:
+        return url
+    shown_url, problem, other_remedy = wrong
+    reader.fault("url", shown_url, problem, other_remedy or remedy)
+    return None
+
+
+@lru_cache(URLS_KEPT)
+def _wrong_with_url(url: str) -> tuple[str, str, str | None] | None:
+    """Return how a URL may be shown, what is wrong with it and a remedy of its own; None where nothing is.
+
+    Jobs share their URLs, by and large.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        reader.fault("url", _hidden(url), f"is not a URL ({error})", remedy)
-        return None
+        return _hidden(url), f"is not a URL ({error})", None
     if parts.username is not None or parts.password is not None:
-        reader.fault("url", HIDDEN, "holds a user name or password", "send credentials in a header instead")
-    elif _URL.fullmatch(url) is None or "\\" in url:
+        return HIDDEN, "holds a user name or password", "send credentials in a header instead"
+    if _URL.fullmatch(url) is None or "\\" in url:
         problem = "holds a space, a backslash or a character that is not ASCII"
-        reader.fault("url", _hidden(url), problem, "percent-encode it; write a host name in its xn-- form")
-    elif parts.scheme not in ("http", "https") or not host:
-        reader.fault("url", _hidden(url), "is not an absolute http or https URL", remedy)
-    elif not _is_host(host, parts.netloc):
-        reader.fault("url", url, "has a host that can be no name and no address", remedy)
-    elif port == 0:
-        reader.fault("url", url, "names port 0", remedy)
-    else:
-        return url
+        return _hidden(url), problem, "percent-encode it; write a host name in its xn-- form"
+    if parts.scheme not in ("http", "https") or not host:
+        return _hidden(url), "is not an absolute http or https URL", None
+    if not _is_host(host, parts.netloc):
+        return url, "has a host that can be no name and no address", None
+    if port == 0:
+        return url, "names port 0", None
     return None
 
 

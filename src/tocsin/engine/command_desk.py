@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -24,7 +24,7 @@ from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.recurrence import TZDATA_VERSION
 from tocsin.domain.sharding import shard_key
 from tocsin.engine.cancellations import Cancellations
-from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, CommandReader, Waiting
+from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, KINDS, CommandReader, Waiting
 from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.effects import Step
 from tocsin.engine.fresh_ids import FreshIds
@@ -121,10 +121,10 @@ class CommandDesk:
             job_id = one.order.job_id
             derived = one.command.job_id is None and ids.is_made_job_id(job_id)
             if derived or self._fresh.is_new(job_id, now):
-                one = replace(one, needs_row=False)
+                one.needs_row = False
             self._fresh.remember(job_id, now)
         elif one.order is not None and one.command.kind == CommandKind.CANCEL:
-            one = replace(one, needs_row=False)
+            one.needs_row = False
         elif one.order is not None and one.command.kind == CommandKind.REBUILD_INDEX:
             self._rebuilds.append(one.order)
         self._waiting.append(one)
@@ -346,8 +346,11 @@ class CommandDesk:
 
     def _answer(self, step: Step, one: Waiting, answer: Answer) -> None:
         command, order = one.command, one.order
-        derived = f"{self._state.epoch}.{self._state.shard}.{one.record.offset}"
-        command_id = order.command_id if order else (command.command_id or derived)[:COMMAND_ID_CHARS_MAX]
+        if order is not None:
+            command_id = order.command_id
+        else:
+            derived = f"{self._state.epoch}.{self._state.shard}.{one.record.offset}"
+            command_id = (command.command_id or derived)[:COMMAND_ID_CHARS_MAX]
         job_id = order.job_id if order else _cut(command.job_id) or ""
         job_id = "" if job_id == NO_JOB else job_id
         outcome = CommandOutcome(
@@ -367,8 +370,7 @@ class CommandDesk:
         if not 0 <= partition < self._outcome_partitions:
             partition = 0
         step.records.append(NewRecord(OUTCOMES, partition, command_id, self._codec.encode_outcome(outcome)))
-        known_kind = command.kind in CommandKind.__members__.values()
-        step.tally.commands.append((command.kind if known_kind else "unknown", answer.accepted))
+        step.tally.commands.append((command.kind if command.kind in KINDS else "unknown", answer.accepted))
 
 
 def _cut(text: str | None) -> str | None:

@@ -29,10 +29,11 @@ FAULT: Final = Fault(
     "", "the command", "makes its owner fail each time", "report this as a fault of tocsin, with its dead letter"
 )
 REDRIVE_FIELDS: Final = ("execution_id", "attempts_before", "redrives_before", "not_before")
+KINDS: Final = frozenset(map(str, CommandKind))
 _RELEASE: Final = re.compile(r"[0-9]{4}[a-z]{1,2}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Waiting:
     """A record that is not decided yet: checked as far as it can be without its job.
 
@@ -104,7 +105,7 @@ class CommandReader:
                 raise InvalidInput(
                     [Fault("", f"{record.timestamp} µs", "has a timestamp outside 1970 to 2199", remedy)]
                 )
-            if command.kind not in CommandKind.__members__.values():
+            if command.kind not in KINDS:
                 raise InvalidInput([_unknown_kind(command.kind)])
             tenant_id = parse_tenant(command.tenant_id)
             _check_envelope(command)
@@ -140,9 +141,8 @@ class CommandReader:
         return Waiting(record, command, faults=(Fault("forwarded_from", command.forwarded_from[:64], problem, remedy),))
 
     def _command_id(self, record: LogRecord, command: Command) -> str:
-        derived = f"{self._state.epoch}.{self._state.shard}.{record.offset}"
         if command.command_id is None:
-            return derived
+            return f"{self._state.epoch}.{self._state.shard}.{record.offset}"
         if 0 < len(command.command_id) <= COMMAND_ID_CHARS_MAX and ids.COMMAND_ID.fullmatch(command.command_id):
             return command.command_id
         remedy = f"give 1 to {COMMAND_ID_CHARS_MAX} letters, digits, dots, hyphens and underscores, or leave it out"

@@ -94,7 +94,7 @@ class Step:
 
     def mark(self) -> tuple[int, ...]:
         """Return how much is in the step, for ``back_to``."""
-        return tuple(len(part) for part in self._parts())
+        return tuple(map(len, self._parts()))
 
     def back_to(self, mark: tuple[int, ...]) -> None:
         """Take out what was put in after a mark: a command that failed half way leaves nothing."""

@@ -113,6 +113,8 @@ class JobCommands:
         self._refuse_unknown_pool(definition.target)
         if former is not None:
             replaced = former.replaced
+        # A create's first occurrence may be late, but is not lost.
+        once_at = self._one_off_at(definition, order)
         job = Job(
             order.job_id,
             order.tenant_id,
@@ -122,11 +124,12 @@ class JobCommands:
             order.at,
             order.at,
             definition,
-            None,
+            None if once_at is None else self._filing.late_or_on_time(order.job_id, order.version, once_at),
             replaced,
             body_hash,
         )
-        job = replace(job, entry=self._first_key(job, order))
+        if once_at is None and (first_at := self._filing.plan(job).next_after(order.at)) is not None:
+            job = replace(job, entry=self._filing.late_or_on_time(job.job_id, job.version, first_at))
         return self._file(step, job, None, OutcomeDetail.CREATED)
 
     def update(self, step: Step, order: Order, former: Job) -> Answer:
@@ -331,34 +334,25 @@ class JobCommands:
             return True
         return self._filing.present_key(job) is None
 
-    def _first_key(self, job: Job, order: Order) -> EntryKey | None:
-        """Return where a new schedule begins: a create's first occurrence may be late, but is not lost."""
-        scheduled_for = self._one_off_at(job, order)
-        if scheduled_for is None:
-            scheduled_for = self._filing.plan(job).next_after(order.at)
-        if scheduled_for is None:
-            return None
-        return self._filing.late_or_on_time(job.job_id, job.version, scheduled_for)
-
     def _edited_one_off(self, job: Job, order: Order) -> Micros:
         """Return the time that an edit gives to what becomes, or stays, a one-off.
 
         Raises:
             InvalidInput: it is over. Under another schedule the job may have run at it, or have been told not to.
         """
-        at = self._one_off_at(job, order)
+        at = self._one_off_at(job.definition, order)
         assert at is not None, "the edit's schedule names one time"
         if at < order.at or self._filing.is_decided(job.job_id, at):
             remedy = "give a time to come, or trigger the job by hand"
             raise InvalidInput([Fault("schedule", "a time in the past", "is over, and an edit fires nothing", remedy)])
         return at
 
-    def _one_off_at(self, job: Job, order: Order) -> Micros | None:
-        schedule = job.definition.schedule
+    def _one_off_at(self, definition: JobDefinition, order: Order) -> Micros | None:
+        schedule = definition.schedule
         if not isinstance(schedule, RunAt | Delay):
             return None
         try:
-            return one_off_at(schedule, order.at, job.job_id)
+            return one_off_at(schedule, order.at, order.job_id)
         except ValueError as error:
             raise InvalidInput([Fault("schedule.delay_s", "the delay", str(error), "give a shorter delay")]) from None
 

@@ -14,10 +14,9 @@ from typing import Any
 
 from tocsin.adapters.avro.plain_ends import plain_end
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_reader, head_writer, record_type, tail_reader, tail_writer
-from tocsin.adapters.avro.targets import target_from_avro, target_to_avro
+from tocsin.adapters.avro.targets import target_from_avro, written_target
 from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alert_on import AlertOn, words_of
-from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.instants import Micros
@@ -153,7 +152,7 @@ class AvroExecutionCodec:
         return record_type("Execution").encode(
             {
                 "head": head._asdict(),
-                "target": target_to_avro(target_mapping(target)),
+                "target": written_target(target),
                 "retry": None if retry is None else retry_mapping(retry),
                 "attempts_before": attempts_before,
                 "redrives": redrives,

@@ -9,7 +9,7 @@ import orjson
 
 from tocsin.adapters.avro.command_json import command_from_json
 from tocsin.adapters.avro.schemas import record_type
-from tocsin.adapters.avro.targets import target_to_avro
+from tocsin.adapters.avro.targets import target_to_avro, written_target
 from tocsin.domain.commands import Command, CommandOutcome
 from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
@@ -28,7 +28,7 @@ def _definition_to_avro(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _definition_from_avro(record: Mapping[str, Any]) -> dict[str, Any]:
-    mapping = _without_nulls(record)
+    mapping = dict(record)
     if isinstance(mapping.get("metadata"), str):
         try:
             mapping["metadata"] = orjson.loads(mapping["metadata"])
@@ -37,18 +37,10 @@ def _definition_from_avro(record: Mapping[str, Any]) -> dict[str, Any]:
     target = mapping.get("target")
     if isinstance(target, dict) and isinstance(target.get("payload"), str):
         try:
-            target["payload"] = orjson.loads(target["payload"])
+            mapping["target"] = {**target, "payload": orjson.loads(target["payload"])}
         except orjson.JSONDecodeError as error:
             raise Undecodable(f"definition.target.payload is not JSON: {error}") from error
     return mapping
-
-
-def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _without_nulls(value) if isinstance(value, Mapping) else value
-        for name, value in record.items()
-        if value is not None
-    }
 
 
 class AvroJobCodec:
@@ -79,9 +71,9 @@ class AvroJobCodec:
     def decode_command(self, value: bytes | None) -> Command:
         if value is not None and value[:1] == b"{":
             return command_from_json(value)
-        record = record_type("JobCommand").decode(value)
-        if record["definition"] is not None:
-            record["definition"] = _definition_from_avro(record["definition"])
+        record = record_type("JobCommand").decode_sparse(value)
+        if (definition := record.get("definition")) is not None:
+            record["definition"] = _definition_from_avro(definition)
         return Command(**record)
 
     def encode_outcome(self, outcome: CommandOutcome) -> bytes:
@@ -119,7 +111,7 @@ class AvroJobCodec:
                 "state": str(job.state),
                 "created_at": job.created_at,
                 "updated_at": job.updated_at,
-                "definition": _definition_to_avro(to_mapping(job.definition)),
+                "definition": _definition_to_avro(to_mapping(job.definition, written_target)),
                 "entry": None if job.entry is None else job.entry._asdict(),
                 "replaced": [key._asdict() for key in job.replaced],
                 "body_hash": job.body_hash,
@@ -131,11 +123,11 @@ class AvroJobCodec:
         )
 
     def decode_job(self, value: bytes | None) -> Job:
-        record = record_type("Job").decode(value)
+        record = record_type("Job").decode_sparse(value)
         definition = self._stored_definition(record["definition"])
         if record["state"] not in JobState.__members__:
             raise Undecodable(f"has the unknown state {record['state'][:40]!r}")
-        entry = record["entry"]
+        entry = record.get("entry")
         return Job(
             job_id=record["job_id"],
             tenant_id=record["tenant_id"],
@@ -147,11 +139,11 @@ class AvroJobCodec:
             definition=definition,
             entry=None if entry is None else EntryKey(**entry),
             replaced=tuple(EntryKey(**key) for key in record["replaced"]),
-            body_hash=record["body_hash"],
-            paused_reason=record["paused_reason"],
-            pending=record["pending"],
-            paused_until=record["paused_until"],
-            finished_at=record["finished_at"],
+            body_hash=record.get("body_hash"),
+            paused_reason=record.get("paused_reason"),
+            pending=record.get("pending"),
+            paused_until=record.get("paused_until"),
+            finished_at=record.get("finished_at"),
         )
 
     def _stored_definition(self, record: Mapping[str, Any]) -> JobDefinition:

@@ -22,36 +22,37 @@ _ABSENT: Final = 0
 _PRESENT: Final = 2
 
 
-def reader_of(schema: Any) -> Read:
+def reader_of(schema: Any, *, sparse: bool = False) -> Read:
     """Return what reads a value of a schema.
 
     Args:
         schema: as ``fastavro.parse_schema`` returns it, without logical types.
+        sparse: fields that are absent are left out of records, instead of being None.
 
     Raises:
         ValueError: of what it reads (also IndexError, struct.error): the bytes are no such value. Who reads a whole
             record must also see that it ends where the bytes do: a text that is cut short is found so.
         NotImplementedError: the schema is of a kind that is not used here.
     """
-    return _reader(schema, {})
+    return _reader(schema, {}, sparse)
 
 
-def _reader(schema: Any, named: dict[str, Read]) -> Read:
+def _reader(schema: Any, named: dict[str, Read], sparse: bool) -> Read:
     if isinstance(schema, str):
         found = _PLAIN.get(schema) or named.get(schema)
         if found is None:
             raise NotImplementedError(f"no values of the type {schema} are read here")
         return found
     if isinstance(schema, list):
-        return _optional(_reader(_other_than_null(schema), named))
+        return _optional(_reader(_other_than_null(schema), named, sparse))
     kind = schema["type"]
     if kind == "record":
-        return _record(schema, named)
+        return _record(schema, named, sparse)
     if kind == "array":
-        return _array(_reader(schema["items"], named))
+        return _array(_reader(schema["items"], named, sparse))
     if kind == "map":
-        return _map(_reader(schema["values"], named))
-    return _reader(kind, named)
+        return _map(_reader(schema["values"], named, sparse))
+    return _reader(kind, named, sparse)
 
 
 def _other_than_null(union: list[Any]) -> Any:
@@ -60,7 +61,7 @@ def _other_than_null(union: list[Any]) -> Any:
     return union[1]
 
 
-def _record(schema: Any, named: dict[str, Read]) -> Read:
+def _record(schema: Any, named: dict[str, Read], sparse: bool) -> Read:
     fields: list[tuple[str, bool, Read]] = []
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -70,7 +71,8 @@ def _record(schema: Any, named: dict[str, Read]) -> Read:
                 branch = data[at]
                 at += 1
                 if branch == _ABSENT:
-                    record[name] = None
+                    if not sparse:
+                        record[name] = None
                     continue
                 if branch != _PRESENT:
                     raise ValueError(f"{name} is of no branch {branch}")
@@ -82,7 +84,7 @@ def _record(schema: Any, named: dict[str, Read]) -> Read:
     for field in schema["fields"]:
         inner = field["type"]
         optional = isinstance(inner, list)
-        what = _reader(_other_than_null(inner) if optional else inner, named)
+        what = _reader(_other_than_null(inner) if optional else inner, named, sparse)
         fields.append((field["name"], optional, what))
     return read
 

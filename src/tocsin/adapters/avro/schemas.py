@@ -52,6 +52,7 @@ class RecordType:
         self.schema = parse_schema(without_logical_types(current))
         self._write = writer_of(self.schema)
         self._read = reader_of(self.schema)
+        self._read_sparse = reader_of(self.schema, sparse=True)
         self.prefix = MAGIC + fingerprint_bytes(current)
         self._writers = {MAGIC + fingerprint_bytes(old): parse_schema(without_logical_types(old)) for old in history}
         self._writers[self.prefix] = self.schema
@@ -82,10 +83,19 @@ class RecordType:
         Raises:
             Undecodable: the bytes are not a record of this type in any version we know.
         """
+        return self._decode(value, self._read)
+
+    def decode_sparse(self, value: bytes | None) -> dict[str, Any]:
+        """Read a record as ``decode`` does, but leave out what is absent, in the records within it too."""
+        return self._decode(value, self._read_sparse)
+
+    def _decode(self, value: bytes | None, read: Read) -> dict[str, Any]:
         writer = self.check_prefix(value)
         assert value is not None
         try:
-            record, end = self._read(value, HEADER_BYTES) if writer is self.schema else self._read_former(value, writer)
+            if writer is not self.schema:
+                value = self._as_present(value, writer)
+            record, end = read(value, HEADER_BYTES)
         except Exception as error:
             # Parsing raises whatever it runs into: EOFError, UnicodeDecodeError, IndexError, OverflowError, …
             raise Undecodable(f"is a damaged {self.name}: {type(error).__name__}: {error}") from error
@@ -94,11 +104,12 @@ class RecordType:
             raise Undecodable(f"{where} the {self.name}")
         return record
 
-    def _read_former(self, value: bytes, writer: Any) -> tuple[Any, int]:
-        """Read a record of a former version as one of the present."""
+    def _as_present(self, value: bytes, writer: Any) -> bytes:
+        """Return a record of a former version as one of the present; bytes behind its end stay behind it."""
         buffer = BytesIO(value)
         buffer.seek(HEADER_BYTES)
-        return fastavro.schemaless_reader(buffer, writer, self.schema), buffer.tell()
+        record: Any = fastavro.schemaless_reader(buffer, writer, self.schema)
+        return self.encode(record) + buffer.read()
 
 
 @cache
@@ -137,6 +148,13 @@ def tail_reader(name: str) -> Read:
 def head_writer() -> Write:
     """Return what writes the head that executions, reports and events share."""
     return writer_of(head_schema())
+
+
+@cache
+def target_writer() -> Write:
+    """Return what writes a target, which is the same record in definitions and in executions."""
+    fields = record_type("Execution").schema["fields"]
+    return writer_of(next(field["type"] for field in fields if field["name"] == "target"))
 
 
 @cache

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from tocsin.adapters.avro.schemas import target_writer
+from tocsin.adapters.avro.writers import Written
+from tocsin.domain.definitions import target_mapping
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.programs import CommandTarget, ContainerTarget
 from tocsin.domain.targets import TIMEOUT_S_DEFAULT, HandlerTarget, HttpTarget, MessageTarget, Target
@@ -18,6 +21,29 @@ def target_to_avro(mapping: Mapping[str, Any]) -> dict[str, Any]:
     if record.get("payload") is not None:
         record["payload"] = orjson.dumps(record["payload"]).decode()
     return record
+
+
+class _Kept:
+    """The target that was written last, as it was written."""
+
+    def __init__(self) -> None:
+        self.latest: tuple[Target, Written] | None = None
+
+
+_kept: Final = _Kept()
+
+
+def written_target(target: Target) -> Written:
+    """Return a target as it stands in definitions and in executions.
+
+    A job's snapshot and the execution of its row follow one another and have the same target, so the last is kept.
+    """
+    latest = _kept.latest
+    if latest is None or latest[0] is not target:
+        out = bytearray()
+        target_writer()(out, target_to_avro(target_mapping(target)))
+        latest = _kept.latest = target, Written(out)
+    return latest[1]
 
 
 def target_from_avro(record: Mapping[str, Any]) -> Target:

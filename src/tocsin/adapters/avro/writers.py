@@ -15,6 +15,11 @@ from tocsin.adapters.avro.varints import zigzag_varint
 
 Write = Callable[[bytearray, Any], None]
 
+
+class Written(bytes):
+    """A record that is written already, in place of its fields."""
+
+
 _DOUBLE: Final = struct.Struct("<d").pack
 _ABSENT: Final = 0
 """Which branch of a union of null and something is taken, as it stands in a record."""
@@ -62,8 +67,12 @@ def _record(schema: Any, named: dict[str, Write]) -> Write:
     fields: list[tuple[str, Any, bool, Write]] = []
 
     def write(out: bytearray, value: Any) -> None:
-        if value.__class__ is not dict and not isinstance(value, Mapping):
-            raise TypeError(f"a {type(value).__name__} is no record")
+        if value.__class__ is not dict:
+            if value.__class__ is Written:
+                out += value
+                return
+            if not isinstance(value, Mapping):
+                raise TypeError(f"a {type(value).__name__} is no record")
         get = value.get
         for name, default, optional, write_field in fields:
             found = get(name, default)
