@@ -24,27 +24,41 @@ from benchmarks.rig import Rig, cpu_s, peak_memory_mib, rig, spread
 from tocsin.adapters.cassandra.session import connect
 from tocsin.adapters.kafka.names import TopicNames
 from tocsin.bootstrap.stores import store_address
+from tocsin.domain.ids import DEFAULT_TENANT
 from tocsin.domain.instants import format_rfc3339
+from tocsin.engine.fresh_ids import SKEW_MS
 
 TOPIC_GOAL: Final = 2_000
 REST_GOAL_MS: Final = 100.0
+OWN_IDS_SHARE: Final = 4
+"""So many creates fewer are made with ids of their sender's."""
 AHEAD_MINUTES: Final = 600
 """Due so long from now that nothing of it fires, or is read ahead, while it is measured."""
 PATIENCE_S: Final = 300.0
 LOOK_EVERY_S: Final = 0.2
 WARM_UP: Final = 500
+FRESH_S: Final = SKEW_MS / 1000 + 1
+"""An owner looks up each id that was made before it began, or within a clock's error after that: these are over."""
 TARGET: Final = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "create"}'}
 
 console = Console()
 
 
 def through_topic(
-    system: Rig, names: TopicNames, trigger: int, n: int, minutes: int, first_minute: int
+    system: Rig, names: TopicNames, trigger: int, n: int, minutes: int, first_minute: int, *, own_ids: bool = False
 ) -> dict[str, Any]:
-    """Create N one-offs, spread over some minutes; return the figures. ``trigger``: its pid."""
+    """Create N one-offs, spread over some minutes; return the figures.
+
+    Args:
+        system, names: the cluster.
+        trigger: its pid.
+        n, minutes, first_minute: how many, and when they are due.
+        own_ids: they have ids of their sender's, under which there might be a job; else new ones that tocsin makes.
+    """
     outcomes, creates = Outcomes(system, names, "create"), Creates(system, names, "create")
     due = [format_rfc3339((first_minute + number % minutes) * 60_000_000 + number) for number in range(n)]
-    records = [creates.encoded({"run_at": at, "target": TARGET}) for at in due]
+    ids = [f"{DEFAULT_TENANT}@own-{first_minute}-{number}" if own_ids else None for number in range(n)]
+    records = [creates.encoded({"run_at": at, "target": TARGET}, job_id) for at, job_id in zip(due, ids, strict=True)]
     began, cpu_before_s = time.time(), cpu_s(trigger)
     for record in records:
         creates.hand_over(record)
@@ -170,12 +184,16 @@ def main() -> None:
         with system.role("trigger", system.owns_all) as trigger:
             first = int(time.time() // 60) + AHEAD_MINUTES
             through_topic(system, names, trigger.pid, WARM_UP, 1, first)
+            time.sleep(FRESH_S)
             topic = through_topic(system, names, trigger.pid, given.n, given.minutes, first + 1)
             console.print(topic)
+            of_own = (given.n // OWN_IDS_SHARE, given.minutes, first + 1 + given.minutes)
+            own_ids = through_topic(system, names, trigger.pid, *of_own, own_ids=True)
+            console.print(own_ids)
             with system.role("gateway", lambda facts: True, extra={"TOCSIN_GATEWAY__PORT": "0"}) as gateway:
                 url = system.facts("gateway")["gateway_url"]
                 rest = through_rest(url, gateway.pid, given.per_s, given.lasts_s, given.connections)
-    figures = {"topic": topic, "rest": rest}
+    figures = {"topic": topic, "topic_own_ids": own_ids, "rest": rest}
     conclude("create", given, figures, goals_of(topic, rest))
 
 

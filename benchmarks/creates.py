@@ -65,9 +65,9 @@ class Creates:
         settings = {"enable.idempotence": True, "linger.ms": 5}
         self._producer = Producer({**base_config(system.bootstrap, client), **settings})
 
-    def encoded(self, definition: Mapping[str, Any]) -> Encoded:
-        """Make one's record, to be handed over later."""
-        job_id = made_job_id(uuid_utils.uuid7().hex)
+    def encoded(self, definition: Mapping[str, Any], job_id: str | None = None) -> Encoded:
+        """Make one's record, to be handed over later. ``job_id``: of the sender's own, in full."""
+        job_id = job_id or made_job_id(uuid_utils.uuid7().hex)
         command_id = made_command_id(uuid_utils.uuid7().hex)
         command = Command(CommandKind.CREATE, command_id, job_id, reply_partition=0, definition=definition)
         value, key = self._codec.encode_command(command), shard_key(job_id).encode()
