@@ -60,11 +60,15 @@ ENGINE_FAULT: Final = "engine_fault"
 """Why an execution ends that makes the engine fail."""
 
 TEXT_CHARS_MAX: Final = 1_000
+WORKER_ID_CHARS_MAX: Final = 200
 
 
 def bounded(report: AttemptReport) -> AttemptReport:
     """Return a report whose texts are cut to what its event may carry: a worker is not trusted to have done so."""
-    error = report.error
+    error, result = report.error, report.result
+    texts_fit = len(report.worker_id) <= WORKER_ID_CHARS_MAX and (result is None or 0 < len(result) <= TEXT_CHARS_MAX)
+    if error is None and report.timeout_s is None and texts_fit:
+        return report
     if error is not None:
         message, name = error.message[:TEXT_CHARS_MAX], error.error_class[:64]
         error = AttemptError(name, message, error.status, error.retry_after_s)
@@ -74,9 +78,9 @@ def bounded(report: AttemptReport) -> AttemptReport:
     return replace(
         report,
         timeout_s=timeout_s,
-        worker_id=report.worker_id[:200],
+        worker_id=report.worker_id[:WORKER_ID_CHARS_MAX],
         error=error,
-        result=report.result[:TEXT_CHARS_MAX] if report.result else None,
+        result=result[:TEXT_CHARS_MAX] if result else None,
     )
 
 

@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.adapters.avro import AvroCodec
+from tocsin.adapters.avro.plain_ends import plain_event
 from tocsin.adapters.avro.schemas import record_type
-from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, ReportKind
+from tocsin.domain.executions import (
+    AttemptError,
+    AttemptHead,
+    AttemptReport,
+    ExecutionEvent,
+    ExecutionState,
+    ReportKind,
+)
 from tocsin.domain.targets import HttpTarget
 
 CODEC = AvroCodec()
@@ -59,3 +67,57 @@ def test_what_says_more_than_an_end(more: dict[str, object]) -> None:
     report = replace(AttemptReport(HEAD, HEAD_BYTES, ReportKind.FAILED, "w", 1, 2), **more)
     assert CODEC.encode_report(report) == whole(report)
     assert CODEC.decode_report(CODEC.encode_report(report)) == report
+
+
+def whole_event(event: ExecutionEvent) -> bytes:
+    """Encode an event by the schema alone."""
+    buffer = BytesIO(record_type("ExecutionEvent").prefix)
+    buffer.seek(0, 2)
+    fields = asdict(event) | {"head": event.head._asdict()}
+    fastavro.schemaless_writer(buffer, record_type("ExecutionEvent").schema, fields)
+    return buffer.getvalue()
+
+
+INSTANTS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(
+    st.sampled_from(list(ExecutionState)),
+    st.tuples(INSTANTS, INSTANTS),
+    st.none() | st.sampled_from([str(kind) for kind in ReportKind]),
+    st.tuples(st.none() | INSTANTS, st.none() | INSTANTS),
+    st.none() | st.text(max_size=200),
+    st.booleans(),
+    st.none() | st.text(max_size=200),
+)
+def test_a_plain_event(
+    state: ExecutionState,
+    decided: tuple[int, int],
+    attempt_state: str | None,
+    ran: tuple[int | None, int | None],
+    worker_id: str | None,
+    redelivered: bool,
+    result: str | None,
+) -> None:
+    of_attempt = {"started_at": ran[0], "finished_at": ran[1], "worker_id": worker_id, "redelivered": redelivered}
+    event = ExecutionEvent(HEAD, state, *decided, attempt_state, **of_attempt, result=result)
+    assert plain_event(HEAD_BYTES, event) == CODEC.encode_event(HEAD_BYTES, event) == whole_event(event)
+    assert CODEC.decode_event(whole_event(event)) == event
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"error": AttemptError("status", "404", 404)},
+        {"reason": "cap"},
+        {"retry_at": 0},
+        {"skipped_upto": 0},
+        {"skipped_count": 0},
+        {"skipped_more": True},
+        {"redrives": 1},
+    ],
+)
+def test_an_event_that_says_more(more: dict[str, object]) -> None:
+    event = replace(ExecutionEvent(HEAD, ExecutionState.DEAD, 1, 2, "FAILED"), **more)
+    assert plain_event(HEAD_BYTES, event) is None
+    assert CODEC.encode_event(HEAD_BYTES, event) == whole_event(event)

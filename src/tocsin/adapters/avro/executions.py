@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from tocsin.adapters.avro.plain_ends import plain_end
+from tocsin.adapters.avro.plain_ends import plain_end, plain_event
 from tocsin.adapters.avro.schemas import HEADER_BYTES, head_reader, head_writer, record_type, tail_reader, tail_writer
 from tocsin.adapters.avro.targets import target_from_avro, written_target
 from tocsin.adapters.avro.varints import zigzag_varint
@@ -245,7 +245,7 @@ class AvroExecutionCodec:
         return AttemptReport(head, head_bytes, error=AttemptError(**error) if error else None, **record)
 
     def encode_event(self, head_bytes: bytes, event: ExecutionEvent) -> bytes:
-        return _encode_after_head(
+        return plain_event(head_bytes, event) or _encode_after_head(
             "ExecutionEvent",
             head_bytes,
             {
