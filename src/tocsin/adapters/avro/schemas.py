@@ -153,7 +153,8 @@ def head_writer() -> Write:
 @cache
 def target_writer() -> Write:
     """Return what writes a target, which is the same record in definitions and in executions."""
-    fields = record_type("Execution").schema["fields"]
+    schema: Any = record_type("Execution").schema
+    fields = schema["fields"]
     return writer_of(next(field["type"] for field in fields if field["name"] == "target"))
 
 
