@@ -65,7 +65,7 @@ bench-burst: $(STAMP) ## Measure bursts of 5,000 and 50,000 jobs due at once (ab
 	$(BIN)/python -m benchmarks.burst $(or $(ARGS),--n 5000 50000 --bursts 3)
 
 .PHONY: bench
-bench: $(STAMP) ## Run all benchmarks in short form, and show which goals hold (ARGS="burst index": only these)
+bench: $(STAMP) ## Run all benchmarks in short form, twenty minutes, and show which goals hold (ARGS="burst index": only these)
 	$(BIN)/python -m benchmarks.all $(ARGS)
 
 .PHONY: bench-page
