@@ -13,6 +13,10 @@ WORKER_YOUNG_MAX: Final = 5_000
 """The same of a worker, in whose process a service's own functions may leave cycles with much in them."""
 
 
+GATEWAY_YOUNG_MAX: Final = 5_000
+"""The same of a gateway: what a failed request leaves in a cycle may hold its body."""
+
+
 def collect_rarely(young_max: int = YOUNG_MAX) -> None:
     """Let the collector leave alone what was loaded until now, and look at the rest more rarely.
 

@@ -20,6 +20,7 @@ from tocsin.adapters.cassandra.view_reader import CassandraViewReader
 from tocsin.adapters.kafka.command_bus import KafkaCommandBus
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import names_of
+from tocsin.bootstrap.garbage import GATEWAY_YOUNG_MAX, collect_rarely
 from tocsin.bootstrap.pools import PoolThread, pool_roll
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address
@@ -73,6 +74,7 @@ def _serve(process: Process, settings: Settings) -> int:
     book = PoolBook(pool_roll(settings, names_of(settings), f"tocsin-gateway-{process.name}"))
     pools = PoolThread(book)
     app = _app(process, settings, connection, on_fatal, _hosts(settings.gateway, listener), book)
+    collect_rarely(GATEWAY_YOUNG_MAX)
     try:
         pools.start()
         with beating(process, settings) as life:

@@ -1,11 +1,13 @@
-"""One read for an asyncio loop, on the driver's own thread of callbacks."""
+"""One request for an asyncio loop, on the driver's own thread of callbacks."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from tocsin.adapters.cassandra.batches import Write, statement
 from tocsin.adapters.cassandra.driver_errors import translated
 from tocsin.adapters.cassandra.session import Connection
 
@@ -22,6 +24,19 @@ async def ask(connection: Connection, query: str, values: tuple[Any, ...]) -> li
     else:
         bound = await asyncio.to_thread(connection.bound, query, values)
     bound.fetch_size = None  # No paging: each query has a limit, or reads one execution.
+    return await _answer(connection, bound)
+
+
+async def file(connection: Connection, writes: Sequence[Write]) -> None:
+    """Write several rows in one request; raises as ``ask`` does."""
+    if all(connection.is_prepared(write.query) for write in writes):
+        together = statement(connection, writes)
+    else:
+        together = await asyncio.to_thread(statement, connection, writes)
+    await _answer(connection, together)
+
+
+async def _answer(connection: Connection, bound: Any) -> list[tuple[Any, ...]]:
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
 

@@ -20,12 +20,13 @@ from cassandra.cluster import ResultSet
 
 from tocsin.adapters.cassandra.batches import BatchBounds, Write, by_replica, split, statement
 from tocsin.adapters.cassandra.bucket_reads import ROW_BYTES, BucketReads
+from tocsin.adapters.cassandra.job_writes import job_write
 from tocsin.adapters.cassandra.page_sizes import PageBounds
 from tocsin.adapters.cassandra.requests import Request, RequestPump
 from tocsin.adapters.cassandra.session import Connection
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.errors import TocsinError
-from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
+from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, StoreWrites, WritesDone
 
 log = structlog.get_logger()
 
@@ -203,7 +204,7 @@ class CassandraScheduleStore:
         for group in by_replica(self._connection, thin, lambda one: _BUCKET_KEY(8, one[0], 0, 4, shard, 0)):
             yield from split((row for _minute, row in group), _size, bounds.mixed_rows_max, bounds.bytes_max)
         for jobs in by_replica(self._connection, writes.jobs, lambda row: row.job_id.encode()):
-            yield from split(map(_job_write, jobs), _size, bounds.mixed_rows_max, bounds.bytes_max)
+            yield from split(map(job_write, jobs), _size, bounds.mixed_rows_max, bounds.bytes_max)
 
 
 def _described(batch: list[Write]) -> str:
@@ -225,10 +226,3 @@ def _insert(shard: int, minute: int, entry: Entry) -> Write:
 def _delete(shard: int, minute: int, key: EntryKey) -> Write:
     values = (minute, shard, key.run_at, key.job_id, key.version, key.scheduled_for)
     return Write("delete_entry", values, ROW_BYTES + len(key.job_id))
-
-
-def _job_write(row: JobRow) -> Write:
-    if row.snapshot is None:
-        return Write("delete_job", (row.version, row.job_id), ROW_BYTES + len(row.job_id))
-    values = (row.job_id, row.version, row.snapshot, row.version)
-    return Write("upsert_job", values, ROW_BYTES + len(row.job_id) + len(row.snapshot))

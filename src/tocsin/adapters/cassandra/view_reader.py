@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from tocsin.adapters.cassandra.asking import ask
+from tocsin.adapters.cassandra.job_writes import JobWrites
 from tocsin.adapters.cassandra.letter_pages import Partition, newest
 from tocsin.adapters.cassandra.letter_rows import letter_of, part_of
 from tocsin.adapters.cassandra.page_tokens import page_token, read_page_token
@@ -16,6 +17,7 @@ from tocsin.domain.errors import NotFound, Undecodable
 from tocsin.domain.ids import parse_execution_id
 from tocsin.domain.instants import LATEST, Micros, month_of, months_back
 from tocsin.domain.letters import LetterId, day_of
+from tocsin.ports.schedule_store import JobRow
 from tocsin.ports.views import FiledLetter, JobPage, Run, RunPlace
 
 _AT_ONCE_MAX: Final = 16
@@ -27,16 +29,14 @@ class CassandraViewReader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._job_writes = JobWrites(connection)
 
     async def read_job(self, job_id: str) -> bytes | None:
         rows = await self._ask("select_job", (job_id,))
         return rows[0][0] if rows else None
 
     async def write_job(self, job_id: str, version: int, snapshot: bytes | None) -> None:
-        if snapshot is None:
-            await self._ask("delete_job", (version, job_id))
-        else:
-            await self._ask("upsert_job", (job_id, version, snapshot, version))
+        await self._job_writes.write(JobRow(job_id, version, snapshot))
 
     async def list_jobs(self, tenant_id: str, limit: int, page_token: str | None) -> JobPage:
         first, after = (0, "") if page_token is None else read_page_token(page_token)
