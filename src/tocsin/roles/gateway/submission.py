@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tocsin.domain import ids
@@ -60,25 +61,25 @@ async def submit(parts: GatewayParts, command: Command) -> CommandOutcome | Unde
         Undecodable: the outcome cannot be read.
     """
     assert command.command_id and command.job_id
-    wait_until = asyncio.get_running_loop().time() + parts.limits.outcome_wait_s
     outcome = parts.book.expect(command.command_id)
     try:
         sent = parts.bus.send(command.command_id, command.job_id, parts.codec.encode_command(command))
         delivery = asyncio.ensure_future(sent)
-        delivery.add_done_callback(_look_at)
-        await asyncio.wait((outcome, delivery), return_when=asyncio.FIRST_COMPLETED)
+        # Nearly every command is acknowledged before it is decided, and nobody need be woken for that.
+        delivery.add_done_callback(partial(_pass_failure_on, outcome))
+        await asyncio.wait((outcome,), timeout=parts.limits.outcome_wait_s)
         if not outcome.done():
-            placed = delivery.result()
-            left_s = max(0.0, wait_until - asyncio.get_running_loop().time())
-            await asyncio.wait((outcome,), timeout=left_s)
+            await asyncio.wait((outcome, delivery), return_when=asyncio.FIRST_COMPLETED)
             if not outcome.done():
-                return Undecided(command.command_id, command.job_id, placed)
+                return Undecided(command.command_id, command.job_id, delivery.result())
         return parts.codec.decode_outcome(outcome.result())
     finally:
+        outcome.cancel()
         parts.book.forget(command.command_id)
 
 
-def _look_at(delivery: asyncio.Future[Delivery]) -> None:
-    """Look at a delivery that nobody may await any more: the outcome came first, or the caller left."""
-    if not delivery.cancelled():
-        delivery.exception()
+def _pass_failure_on(outcome: asyncio.Future[bytes], delivery: asyncio.Future[Delivery]) -> None:
+    """Tell whoever waits for an outcome, if anybody still does, that the command is not in the log."""
+    error = None if delivery.cancelled() else delivery.exception()
+    if error is not None and not outcome.done():
+        outcome.set_exception(error)
