@@ -12,16 +12,18 @@ from tocsin.adapters.cassandra.batches import BatchBounds, Write
 from tocsin.adapters.cassandra.schedule_store import _BUCKET_KEY, THIN_ROWS, CassandraScheduleStore, StoreBounds
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.instants import MINUTE
-from tocsin.ports.schedule_store import StoreWrites
+from tocsin.ports.schedule_store import JobRow, StoreWrites
 
 SHARD = 5
 MIXED = 8
 
 
 class TwoNodes:
-    """Partitions of even minutes lie on one node, the others on another."""
+    """Partitions of even minutes, and of jobs that say so, lie on one node, the others on another."""
 
     def replica_of(self, routing_key: bytes) -> str:
+        if routing_key.endswith(b"-job"):
+            return routing_key.decode().removesuffix("-job")
         length, minute = struct.unpack_from(">Hq", routing_key)
         assert length == 8
         return "even" if minute % 2 == 0 else "odd"
@@ -68,3 +70,13 @@ def test_a_minutes_key_is_the_one_by_which_the_driver_finds_its_replicas() -> No
     bound = BoundStatement(prepared)
     bound.values = [struct.pack(">q", 29_000_123), struct.pack(">i", SHARD)]
     assert _BUCKET_KEY(8, 29_000_123, 0, 4, SHARD, 0) == bound.routing_key
+
+
+def test_a_job_travels_with_the_rows_of_its_node(store: CassandraScheduleStore) -> None:
+    rows = tuple(_entry(minute, minute) for minute in (2, 3, 4))
+    jobs = tuple(JobRow(job_id, 1, b"snapshot") for job_id in ("even-job", "odd-job"))
+    batches = list(store._batches(SHARD, StoreWrites(inserts=rows, jobs=jobs)))
+    assert sorted(sorted(write.query for write in batch) for batch in batches) == [
+        ["insert_entry", "insert_entry", "upsert_job"],
+        ["insert_entry", "upsert_job"],
+    ]

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 import structlog
@@ -193,18 +194,18 @@ class CassandraScheduleStore:
         yield from ([Write("delete_bucket", (minute, shard), ROW_BYTES)] for minute in writes.buckets)
         if writes.mark:
             yield [Write("insert_mark", (shard,), ROW_BYTES)]
-        thin: list[tuple[int, Write]] = []
+        loose: list[tuple[bytes, Write]] = []
         for minute, rows in by_minute.items():
             if len(rows) >= THIN_ROWS:
                 yield from split(rows, _size, bounds.rows_max, bounds.bytes_max)
             else:
-                thin += [(minute, row) for row in rows]
-        # What is created for all the coming days has a minute of its own each, and a request of its own costs as much
-        # as ten rows do.
-        for group in by_replica(self._connection, thin, lambda one: _BUCKET_KEY(8, one[0], 0, 4, shard, 0)):
-            yield from split((row for _minute, row in group), _size, bounds.mixed_rows_max, bounds.bytes_max)
-        for jobs in by_replica(self._connection, writes.jobs, lambda row: row.job_id.encode()):
-            yield from split(map(job_write, jobs), _size, bounds.mixed_rows_max, bounds.bytes_max)
+                key = _BUCKET_KEY(8, minute, 0, 4, shard, 0)
+                loose += [(key, row) for row in rows]
+        # What is created for all the coming days has a minute of its own each, and so has its job a partition of its
+        # own; a request of its own costs as much as ten rows do.
+        loose += [(row.job_id.encode(), job_write(row)) for row in writes.jobs]
+        for group in by_replica(self._connection, loose, itemgetter(0)):
+            yield from split((write for _key, write in group), _size, bounds.mixed_rows_max, bounds.bytes_max)
 
 
 def _described(batch: list[Write]) -> str:
