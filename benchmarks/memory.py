@@ -109,9 +109,14 @@ async def ask(url: str, jobs: int) -> None:
         if len(listed) != jobs or len(set(listed)) != jobs:
             raise SystemExit(f"of {jobs} jobs {len(listed)} were listed, {len(set(listed))} of them different")
         console.print(f"{jobs:,} listed, {len(listed) / (time.monotonic() - began_s):,.0f} a second")
-        for job_id in random.Random(SEED).sample(listed, min(READ, jobs)):
-            await got(session, f"/v1/jobs/{job_id}", {})
-            await got(session, f"/v1/jobs/{job_id}/runs", {})
+        sample = iter(random.Random(SEED).sample(listed, min(READ, jobs)))
+
+        async def reading() -> None:
+            for job_id in sample:
+                await got(session, f"/v1/jobs/{job_id}", {})
+                await got(session, f"/v1/jobs/{job_id}/runs", {})
+
+        await asyncio.gather(*(reading() for _ in range(SIDE_BY_SIDE)))
         body = orjson.dumps({"delay_s": AHEAD_S, "target": TARGET})
         left = iter(range(CREATED))
 
