@@ -199,8 +199,8 @@ class CassandraScheduleStore:
             if len(rows) >= THIN_ROWS:
                 yield from split(rows, _size, bounds.rows_max, bounds.bytes_max)
             else:
-                key = _BUCKET_KEY(8, minute, 0, 4, shard, 0)
-                loose += [(key, row) for row in rows]
+                place = _BUCKET_KEY(8, minute, 0, 4, shard, 0)
+                loose += [(place, row) for row in rows]
         # What is created for all the coming days has a minute of its own each, and so has its job a partition of its
         # own; a request of its own costs as much as ten rows do.
         loose += [(row.job_id.encode(), job_write(row)) for row in writes.jobs]
