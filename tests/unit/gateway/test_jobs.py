@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
 from tests.unit.gateway.house import MINIMAL, House, problem_of, visit
 from tocsin.ports.command_bus import Delivery
+from tocsin.roles.gateway.jobs import RENDERED_AT_ONCE
 
 
 def test_the_list_is_paged_without_doubles_and_says_that_it_may_lag() -> None:
@@ -26,6 +29,25 @@ def test_the_list_is_paged_without_doubles_and_says_that_it_may_lag() -> None:
             query["page_token"] = page["next_page_token"]
         assert len(seen) == 7
         assert set(seen) == created
+
+    visit(House(), scene)
+
+
+def test_other_requests_have_their_turns_while_a_long_list_is_rendered() -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for _ in range(4 * RENDERED_AT_ONCE):
+            await client.post("/v1/jobs", json=MINIMAL)
+
+        async def turns_during(limit: int) -> int:
+            listing = asyncio.create_task(client.get("/v1/jobs", params={"limit": limit}))
+            turns = 0
+            while not listing.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert len((await listing).json()["jobs"]) == limit
+            return turns
+
+        assert await turns_during(4 * RENDERED_AT_ONCE) >= await turns_during(1) + 4
 
     visit(House(), scene)
 
