@@ -105,11 +105,11 @@ class PlainFires:
         values: list[bytes] = []
         begun: dict[str, str] = {}
         """Execution by what ``Actives`` know a job by."""
-        routes: dict[tuple[str, str], Route | None] = {}
+        routes: dict[tuple[str, str], Route] = {}
         following: dict[tuple[str, Micros], Micros | None] = {}
         """When what follows is due, by plan and nominal time: the same for all jobs that share them."""
         followed: list[tuple[Entry, Micros]] = []
-        size = 0
+        size, made = 0, tuple.__new__
         # What is looked at does not change in here, but for what begins; and that is looked at as well.
         for entry in islice(due, begin, None):
             run_at, job_id, scheduled_for, _, execution_id, tenant_id, lane, execution, plan = entry
@@ -126,12 +126,12 @@ class PlainFires:
                 or (faults and entry.key in faults)
             ):
                 break
-            place = lane, tenant_id
-            if place not in routes:
-                routes[place] = self._dispatches.route(lane, tenant_id)
-            route = routes[place]
+            route = routes.get((lane, tenant_id))
             if route is None:
-                break
+                route = self._dispatches.route(lane, tenant_id)
+                if route is None:
+                    break
+                routes[lane, tenant_id] = route
             if plan:
                 key = plan, scheduled_for
                 if key not in following:
@@ -143,7 +143,9 @@ class PlainFires:
             topic, partitions = route
             value = lead + execution[rest:]
             partition = partitions[crc32(job_id.encode()) % len(partitions)]
-            records.append(NewRecord(topic, partition, f"{tenant_id}|{execution_id}{key_end}", value))
+            # As ``NewRecord`` makes it, for three fifths of what that costs.
+            record = made(NewRecord, (topic, partition, f"{tenant_id}|{execution_id}{key_end}", value, None))
+            records.append(record)
             values.append(value)
             begun[job] = execution_id
             size += len(value)
