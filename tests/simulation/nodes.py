@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ENGINE_LIMITS = EngineLimits(
     fires_max=3,
     plain_fires_min=2,
+    owed_min=2,
     commands_max=4,
     delta_bytes_max=1_500,
     cursor_persist_s=2.0,

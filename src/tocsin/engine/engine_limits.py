@@ -21,6 +21,7 @@ class EngineLimits:
         fire_bytes_max: their bytes, roughly.
         plain_fires_min: so many that are due together are dispatched in one go; at least 2, so that a single one can be
             blamed for a failure.
+        owed_min: what follows so many fires is filed in the next step, after they are out.
         retry_bytes_max: bytes of what is dispatched again in one step, roughly.
         reports_max, report_bytes_max: reports decided in one step, and about how many bytes they and verdicts lead to.
         commands_max, command_bytes_max: commands decided in one step, and their bytes.
@@ -49,6 +50,7 @@ class EngineLimits:
     fires_max: int = 5_000
     fire_bytes_max: int = 16_000_000
     plain_fires_min: int = 8
+    owed_min: int = 100
     retry_bytes_max: int = 8_000_000
     reports_max: int = 5_000
     report_bytes_max: int = 8_000_000

@@ -48,6 +48,7 @@ class FiringDesk:
         set_asides: SetAsides,
         timers: Timers,
         plain: PlainFires,
+        owed_min: int,
     ) -> None:
         self._state = state
         self._dispatches = dispatches
@@ -60,6 +61,9 @@ class FiringDesk:
         self._set_asides = set_asides
         self._timers = timers
         self._plain = plain
+        self._owed_min = owed_min
+        self._owed: list[tuple[Entry, Micros]] = []
+        """What fired in this step, in order, and when what follows it is due: it is filed when the next step begins."""
         self._wheel = TimeWheel()
         self._filed_first: tuple[Micros, str, Micros] | None = None
         """The first place at which something was filed since what is due was drained: only that can come between."""
@@ -67,8 +71,8 @@ class FiringDesk:
         """What is wrong with rows in the wheel; they become dead letters when they are due, and decided like others."""
 
     def next_due(self) -> Micros | None:
-        """Return when the next row is due, or None."""
-        return self._wheel.next_due()
+        """Return when the next row is due, or None; an instant that has passed while something is owed."""
+        return 0 if self._owed else self._wheel.next_due()
 
     def get_ready(self, now: Micros) -> None:
         """Do what can be done for the next burst before it is due."""
@@ -114,8 +118,7 @@ class FiringDesk:
                 begun = done
                 done, size, following = self._plain.fire(step, due, done, stamp, room, before, self._faults)
                 room -= size
-                for row in following:
-                    self._file_next(step, row)
+                self._file_following(step, following, upto)
                 for entry in due[begun:done]:
                     if not entry.plan:
                         self._file_next(step, self._timers.after_last(step, entry))
@@ -136,6 +139,28 @@ class FiringDesk:
             state.cursor = max(state.cursor, Place.before(upto + 1))
         elif last is not None:
             state.cursor = max(state.cursor, last)
+
+    def file_owed(self, step: Step) -> None:
+        """File what follows the fires of the step before: first of all, so that nothing can tell that it was not."""
+        if self._owed:
+            step.inserts += [self._successors.row(entry, at) for entry, at in self._owed]
+            step.turn = True
+            self._owed = []
+
+    def followed_upto(self, place: Place) -> Place:
+        """Return the place up to which what follows is filed, at most a given one."""
+        return min(place, Place(*self._owed[0][0][:2], self._owed[0][0].scheduled_for - 1)) if self._owed else place
+
+    def _file_following(self, step: Step, following: list[tuple[Entry, Micros]], upto: Micros) -> None:
+        """File what follows fires; where it is much, and none of it is due yet, in the next step, after these are out.
+
+        Until then no watermark passes the fired rows, from which a successor of this owner would derive it again.
+        """
+        if len(following) >= self._owed_min and min(at for _, at in following) > upto:
+            self._owed += following
+            return
+        for entry, at in following:
+            self._file_next(step, self._successors.row(entry, at))
 
     def _is_preceded(self, entry: Entry) -> bool:
         """Tell whether something that was filed while what is due is decided comes before an entry of that."""

@@ -36,12 +36,12 @@ class Fired(NamedTuple):
     Attributes:
         end: where in what is due it ended.
         size: about how many bytes it came to.
-        following: the rows that follow what recurs.
+        following: of what recurs, with when what follows it is due.
     """
 
     end: int
     size: int
-    following: list[Entry]
+    following: list[tuple[Entry, Micros]]
 
 
 class PlainFires:
@@ -158,5 +158,4 @@ class PlainFires:
         step.dispatched += values
         step.tally.lateness += [now - entry.run_at for entry in islice(due, begin, end)]
         step.turn = True
-        row = self._successors.row
-        return Fired(end, size, [row(entry, at) for entry, at in followed])
+        return Fired(end, size, followed)

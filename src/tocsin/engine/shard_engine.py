@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tocsin.domain.entries import Place
 from tocsin.domain.instants import MILLISECOND, MINUTE, SECOND, Micros, minute_of
 from tocsin.domain.jobs import Job, JobState
 from tocsin.engine.actives import Actives, shared_by
@@ -140,6 +141,7 @@ class ShardEngine:
         self._firing = FiringDesk(
             state, self._dispatches, self._overlaps, self._successors, catch_ups, self._horizon, self._held,
             self.commands.parking, self._set_asides, self._timers, plain,
+            limits.owed_min,
         )  # fmt: skip
         self._verdicts = Verdicts(self._actives, self._reports, losses, stops, limits)
         self._snapshots = SnapshotWriter(codec, limits.delta_bytes_max, limits.ring)
@@ -219,6 +221,7 @@ class ShardEngine:
         """
         step = Step(now, self.state.number + 1)
         with blaming(self.state.shard, step):
+            self._firing.file_owed(step)
             self._zone_change.begin(step, self._limits.zone_change_after_s)
             self._take_in(step, arrivals)
             self._decide(step, arrivals)
@@ -341,11 +344,15 @@ class ShardEngine:
         state = self.state
         if not len(self._outbox) and not step.writes():
             if self._horizon.loaded_upto > self._start.run_at:
-                state.successors_upto = max(state.successors_upto, self._held.decided_upto(state.cursor))
+                state.successors_upto = max(state.successors_upto, self._decided_upto())
             state.deleted_upto = self._passed.next
         if step.now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = step.now
             state.forget_passed()
+
+    def _decided_upto(self) -> Place:
+        """Return the place up to which all is decided, and what follows it filed."""
+        return self._firing.followed_upto(self._held.decided_upto(self.state.cursor))
 
     def _close_turn(self, step: Step) -> None:
         """Number the turn, and write what it changed."""
@@ -364,7 +371,7 @@ class ShardEngine:
                 step.number,
                 writes,
                 tuple(step.snapshots),
-                self._held.decided_upto(state.cursor) if known else state.successors_upto,
+                self._decided_upto() if known else state.successors_upto,
                 self._passed.next,
             )
         self._tell(step)

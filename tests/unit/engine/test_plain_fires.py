@@ -89,6 +89,7 @@ def fired(seed: int, plain_fires_min: int) -> tuple[ShardEngine, list[Step]]:
         fires_max=chance.choice([3, 40, 5_000]),
         fire_bytes_max=chance.choice([2_000, 16_000_000]),
         plain_fires_min=plain_fires_min,
+        owed_min=NEVER,
     )
     lanes = Lanes({"default": 8, "message": 4, "gone": 4}, 3, {"gone"})
     engine = ShardEngine(state_for(chance, rows), "owner", CODEC, lanes, limits, 1)
