@@ -116,7 +116,7 @@ class FiringDesk:
             done = 0
             while done < len(due):
                 begun = done
-                done, size, following = self._plain.fire(step, due, done, stamp, room, before, self._faults)
+                done, size, following = self._plain.fire(step, due, done, stamp, room, self._faults)
                 room -= size
                 self._file_following(step, following, upto)
                 for entry in due[begun:done]:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from tocsin.domain.entries import Entry, EntryKey, Place
+from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.executions import dispatch_key_end
 from tocsin.domain.instants import Micros
 from tocsin.engine.actives import Actives
@@ -79,7 +79,6 @@ class PlainFires:
         begin: int,
         stamp: bytes,
         room: int,
-        before: Place,
         faults: Collection[EntryKey],
     ) -> Fired:
         """Dispatch what is plain of due entries, from one of them on and up to the first that is not.
@@ -90,7 +89,6 @@ class PlainFires:
             begin: where in it to begin.
             stamp: of this step's first attempts.
             room: it ends once about so many bytes are dispatched.
-            before: the cursor before this step's fires.
             faults: damaged rows.
         """
         if len(due) - begin < self._fewest or self._set_asides.knows_any:
@@ -135,7 +133,7 @@ class PlainFires:
             if plan:
                 key = plan, scheduled_for
                 if key not in following:
-                    following[key] = self._successors.plain_next(plan, scheduled_for, step.now, before)
+                    following[key] = self._successors.plain_next(plan, scheduled_for, step.now)
                 at = following[key]
                 if at is None or run_at != scheduled_for:
                     break

@@ -153,22 +153,21 @@ class Successors:
             passed = with_first(entry.scheduled_for, passed)
         return Following(row, name, None if passed is None else Skipped(passed, reason), runs)
 
-    def plain_next(self, text: str, scheduled_for: Micros, now: Micros, cursor: Place) -> Micros | None:
+    def plain_next(self, text: str, scheduled_for: Micros, now: Micros) -> Micros | None:
         """Return what ``follow`` would say that follows an occurrence, where that is all that it would say and the plan
         asks for nothing else at firing; None otherwise.
 
         Args:
             text: the plan's.
-            scheduled_for: the nominal time of a row that stands there.
-            now, cursor: see ``follow``.
+            scheduled_for: the nominal time of a row that stands there, so past the cursor, and what follows is too.
+            now: the step's.
         """
         if self._zones.changing:
             return None
         plan = self._zones.plan(text)
         if plan.max_duration is not None or plan.alert_on or plan.is_missed(scheduled_for, now):
             return None
-        following = plan.next_after(scheduled_for)
-        return following if following is not None and following > cursor.run_at else None
+        return plan.next_after(scheduled_for)
 
     def _row(self, entry: Entry, scheduled_for: Micros | None) -> Entry | None:
         return None if scheduled_for is None else self.row(entry, scheduled_for)

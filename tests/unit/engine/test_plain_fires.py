@@ -21,6 +21,7 @@ from tocsin.engine.effects import Step
 from tocsin.engine.plain_fires import Fired, PlainFires
 from tocsin.engine.shard_engine import EngineLimits, ShardEngine
 from tocsin.engine.shard_state import ShardState
+from tocsin.engine.zone_rules import ZoneRules
 from tocsin.ports.schedule_store import BucketPage
 
 NEVER = 10**9
@@ -29,11 +30,13 @@ CRON = '{"cron":"* * * * *","tz":"Europe/Berlin"}'
 PLANS = (
     *[""] * 20,
     *[CRON] * 20,
+    *['{"every":1000000,"anchor":0}'] * 4,
     '{"every":1000000,"anchor":0}+1',
     '{"every":1000000,"anchor":0,"overlap":"allow"}',
     CRON.replace("{", '{"max_duration":5000000,'),
     CRON.replace("{", '{"alert_on":["late"],'),
     CRON.replace("{", '{"misfire":500000,'),
+    *[CRON.replace("{", '{"misfire":500000,"grace":60000000,"catch_up":"skip","alert_on":["late"],')] * 3,
     CRON.replace("{", f'{{"end":{DUE},'),
     '{"overlap":"queue"}',
     '{"overlap":"allow"}',
@@ -49,11 +52,11 @@ def entry(chance: Random, version: int) -> Entry:
     if chance.random() < 0.02:
         execution_id = ids.triggered_execution_id(job_id, version, at, "cmd_1")
     tenant = chance.choice(["acme", "b", "c"])
-    token = chance.choice([0] * 50 + [7])
+    token = chance.choice([0] * 50 + [300])
     head = AttemptHead(1, token, 0, execution_id, job_id, tenant, version, at, at)
     execution = DAMAGED if chance.random() < 0.006 else CODEC.encode_execution(head, TARGET)
     lane = chance.choice(["default"] * 70 + ["message", "gone", "unknown"])
-    run_at = at + (chance.random() < 0.03)
+    run_at = at + chance.choice([0] * 60 + [1, 1_700_000])
     made = Entry(run_at, job_id, at, version, execution_id, tenant, lane, execution, chance.choice(PLANS))
     if chance.random() < 0.03:
         return end_check(made, at - chance.choice([END_CHECK_FIRST, END_CHECK_MAX]))
@@ -96,7 +99,7 @@ def fired(seed: int, plain_fires_min: int) -> tuple[ShardEngine, list[Step]]:
     minutes = engine.step(DUE - 50 * SECOND, Arrivals()).bucket_reads
     pages = [BucketPage(0, minute, rows if minute == minute_of(DUE) else [], True) for minute in minutes]
     engine.step(DUE - 40 * SECOND, Arrivals(completions=pages))
-    times = [DUE, DUE, DUE + 700_000, *[DUE + SECOND + 3_000] * 150]
+    times = [DUE, DUE, DUE + 700_000, *[DUE + SECOND + 3_000] * 150, *[DUE + 5 * SECOND] * 20]
     return engine, [engine.step(at, Arrivals()) for at in times]
 
 
@@ -115,6 +118,18 @@ def test_firing_many_at_once_decides_what_firing_each_decides(seed: int) -> None
     assert list(together.state.active) == list(one_by_one.state.active)
     assert indexes(together) == indexes(one_by_one)
     assert any(step.dispatched for step in steps)
+
+
+def test_while_zone_data_change_recurring_jobs_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = Random(1)
+    rows = [entry(chance, 7) for _ in range(300)]
+    planned = [row._replace(plan=CRON) for row in rows]
+    state = state_for(chance, [])
+    engine = ShardEngine(state, "owner", CODEC, Lanes({"default": 8}), EngineLimits(), 1)
+    plain_next = engine._successors.plain_next
+    assert all(plain_next(row.plan, row.scheduled_for, DUE) for row in planned)
+    monkeypatch.setattr(ZoneRules, "changing", property(lambda zones: True))
+    assert not any(plain_next(row.plan, row.scheduled_for, DUE) for row in planned)
 
 
 def test_most_of_those_storms_are_fired_together(monkeypatch: pytest.MonkeyPatch) -> None:
