@@ -13,6 +13,7 @@ from tocsin.adapters.cassandra.view_writer import CassandraViewWriter
 from tocsin.adapters.kafka.projection_log import KafkaProjectionLog, ProjectionBounds
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, names_of
+from tocsin.bootstrap.garbage import collect_rarely
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import batch_bounds, store_address
 from tocsin.config import Settings
@@ -30,6 +31,7 @@ def run_projector(settings: Settings) -> int:
     """
     process = Process("projector", settings)
     process.stop_on_signals()
+    collect_rarely()
     try:
         _serve(process, settings)
     except TocsinError as error:
