@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tocsin.adapters.avro import AvroCodec
 from tocsin.adapters.avro.plain_ends import plain_event
 from tocsin.adapters.avro.schemas import record_type
+from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import (
     AttemptError,
     AttemptHead,
@@ -76,6 +77,19 @@ def whole_event(event: ExecutionEvent) -> bytes:
     fields = asdict(event) | {"head": event.head._asdict()}
     fastavro.schemaless_writer(buffer, record_type("ExecutionEvent").schema, fields)
     return buffer.getvalue()
+
+
+@pytest.mark.parametrize("error", [None, AttemptError("status", "404", 404)])
+def test_reports_and_events_cut_short_or_with_more_behind_them_are_damaged(error: AttemptError | None) -> None:
+    report = CODEC.encode_report(
+        AttemptReport(HEAD, HEAD_BYTES, ReportKind.FAILED, "w", 1, 2, error=error, result="ok")
+    )
+    event = whole_event(ExecutionEvent(HEAD, ExecutionState.DEAD, 2**50, 2, "FAILED", error=error, worker_id="w"))
+    for value, decode in ((report, CODEC.decode_report), (event, CODEC.decode_event)):
+        decode(value)
+        for damaged in (*(value[:end] for end in range(len(value))), value + b"\x00"):
+            with pytest.raises(Undecodable):
+                decode(damaged)
 
 
 INSTANTS = st.integers(-(2**63), 2**63 - 1)

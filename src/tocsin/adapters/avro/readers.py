@@ -121,7 +121,7 @@ def _map(read: Read) -> Read:
         count, at = _block(data, at)
         while count:
             for _ in range(count):
-                name, at = _string(data, at)
+                name, at = read_string(data, at)
                 items[name], at = read(data, at)
             count, at = _block(data, at)
         return items, at
@@ -131,11 +131,12 @@ def _map(read: Read) -> Read:
 
 def _block(data: bytes, at: int) -> tuple[int, int]:
     """Read how many items follow; a negative number of them is followed by their size, which nobody needs here."""
-    count, at = _long(data, at)
-    return (count, at) if count >= 0 else (-count, _long(data, at)[1])
+    count, at = read_long(data, at)
+    return (count, at) if count >= 0 else (-count, read_long(data, at)[1])
 
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
+def read_string(data: bytes, at: int) -> tuple[str, int]:
+    """Read a text."""
     n = data[at]
     if n < 0x80 and not n & 1:
         at += 1
@@ -151,14 +152,17 @@ def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _span(data: bytes, at: int) -> tuple[int, int]:
-    length, at = _long(data, at)
+    length, at = read_long(data, at)
     if length < 0:
         raise ValueError(f"a length of {length} is none")
     return at, at + length
 
 
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    """Most numbers have one byte or two, or are times, most of which is the same for a second: that part is kept."""
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number.
+
+    Most have one byte or two, or are times, most of which is the same for a second: that part is kept.
+    """
     n = data[at]
     if n < 0x80:
         return n >> 1 ^ -(n & 1), at + 1
@@ -198,7 +202,7 @@ def _varint(data: bytes) -> tuple[int, int]:
 
 
 def _int(data: bytes, at: int) -> tuple[int, int]:
-    number, at = _long(data, at)
+    number, at = read_long(data, at)
     if not -(1 << 31) <= number < 1 << 31:
         raise ValueError(f"{number} has more than 32 bits")
     return number, at
@@ -216,9 +220,9 @@ def _boolean(data: bytes, at: int) -> tuple[bool, int]:
 
 
 _PLAIN: Final[dict[str, Read]] = {
-    "string": _string,
+    "string": read_string,
     "bytes": _bytes,
-    "long": _long,
+    "long": read_long,
     "int": _int,
     "double": _double,
     "boolean": _boolean,

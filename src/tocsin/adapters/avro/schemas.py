@@ -159,12 +159,6 @@ def target_writer() -> Write:
 
 
 @cache
-def head_reader() -> Read:
-    """Return what reads that head."""
-    return reader_of(head_schema())
-
-
-@cache
 def head_schema() -> Any:
     """Return the schema of the head that executions, reports and events share."""
     schema = without_logical_types(json.loads((schemas_dir() / "Execution.avsc").read_text()))
