@@ -37,6 +37,8 @@ READ_GOAL_US: Final = 25.0
 LEAD_S: Final = 10.0
 SPARE: Final = 2.0
 """Creating so many times slower than while loading is still soon enough."""
+CREATES_PER_S_MIN: Final = 200.0
+"""What is loaded by a few rows only says little of how fast it goes."""
 DRAIN_S: Final = 120.0
 QUIET_S: Final = 1.0
 IDLE_S: Final = 10.0
@@ -63,7 +65,7 @@ class Loaded:
     names: TopicNames
     trigger: int
     pending: int = 0
-    per_s: float = 1.0
+    per_s: float = CREATES_PER_S_MIN
 
     def load_upto(self, wanted: int, days: float) -> Mapping[str, Any]:
         """Load until so many rows are pending; return what it cost."""
@@ -73,7 +75,7 @@ class Loaded:
 
     def create_s(self, n: int) -> float:
         """Return how long creating N one-offs may take at most."""
-        return LEAD_S + SPARE * n / self.per_s
+        return LEAD_S + SPARE * n / max(self.per_s, CREATES_PER_S_MIN)
 
 
 def burst(one: Loaded, n: int) -> dict[str, Any]:
