@@ -45,12 +45,24 @@ class CountingLog:
         self._arriving: dict[str, deque[LogRecord]] = {COMMANDS: deque(), REPORTS: deque()}
         self._ends: Counter[str] = Counter()
         self._news = Polled(assigned={SHARD})
+        self.kept: list[NewRecord] | None = None
+        """The owner's commands to itself, where they are kept from it."""
 
     def append(self, topic: str, key: str, value: bytes | None) -> None:
         """Append what the owner is to read."""
         now = self._clock.now() // 1000 * 1000
         self._arriving[topic].append(LogRecord(SHARD, self._ends[topic], now, key.encode(), value))
         self._ends[topic] += 1
+
+    def keep_own(self) -> None:
+        """Keep from the owner what it commands itself, until that is handed over."""
+        self.kept = []
+
+    def hand_over(self) -> None:
+        """Let the owner read what was kept from it."""
+        kept, self.kept = self.kept, None
+        for record in kept or []:
+            self.append(record.topic, record.key, record.value)
 
     def join(self, on_revoke: Callable[[set[int]], None]) -> None: ...
 
@@ -89,7 +101,9 @@ class CountingLog:
                 self._ends[JOBS] += len(turn.jobs)
                 ends[turn.shard] = self._ends[JOBS]
             for record in turn.records:
-                if record.topic == COMMANDS:
+                if record.topic == COMMANDS and self.kept is not None:
+                    self.kept.append(record)
+                elif record.topic == COMMANDS:
                     self.append(COMMANDS, record.key, record.value)
         return ends
 

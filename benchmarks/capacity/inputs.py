@@ -10,6 +10,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
 
+from tocsin.ports.shard_log import COMMANDS
+
 Results = Mapping[str, Mapping[str, Any]]
 """The figures of each result, by its name."""
 
@@ -102,7 +104,9 @@ class Costs:
     def _phase(self, phases: Mapping[str, Any], phase: str) -> float:
         """Return µs of a trigger for a phase: its engine and loop, and its clients for what is sent, read and filed."""
         one = phases[phase]
-        records = sum(one["records"].values()) + (1 if phase in ("create", "report", "end", "remove") else 0)
+        # What was read: the command, the report, or the owner's own command that many share.
+        read = 1 if phase in ("create", "report") else one["records"].get(COMMANDS, 0)
+        records = sum(one["records"].values()) + read
         store = self.store
         rows = one["store"]
         clients = records * self.log["per_record"]["client_cpu_us"]

@@ -54,6 +54,13 @@ def delta_without_work(real: Any) -> Any:
     return delta_records
 
 
+def take_in_without_last(real: Any) -> Any:
+    def take_in(state: Any, codec: Any, active: Any, *rest: Any) -> None:
+        real(state, codec, [one._replace(last=False) for one in active], *rest)
+
+    return take_in
+
+
 def send_unnoted(real: Any) -> Any:
     def send(self: Any, step: Any, *given: Any, **named: Any) -> None:
         real(self, step, *given, **named)

@@ -56,6 +56,7 @@ from tests.simulation.broken import (
     stable_end,
     start_before_mark,
     stored_at_once,
+    take_in_without_last,
     unknown_is_aborted,
     waiting_is_current,
     without_doubt,
@@ -107,6 +108,9 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     "T4 a job is finished while it runs": lambda: [
         (Timers, "_is_busy", lambda self, entry: False),
         (JobEnds, "_is_busy", lambda self, job: False),
+    ],
+    "T4 that an execution is the last is forgotten over a takeover": lambda: [
+        wrapped(restore, "_take_in", take_in_without_last)
     ],
     "T5 the cursor is a time": lambda: [
         (FiringDesk, "admit", admit_by_time),

@@ -6,6 +6,7 @@ occurrences the turn must decide: exactly those, each once.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ from tocsin.domain.commands import Command
 from tocsin.domain.entries import Place
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptHead
-from tocsin.domain.shard_records import Active, StateDelta
+from tocsin.domain.shard_records import Active, EndNote, StateDelta
+from tocsin.engine.own_commands import OwnNote
 from tocsin.ports.shard_log import (
     COMMANDS,
     DEAD_LETTERS,
@@ -55,6 +57,11 @@ class Shard:
     """Commands without an answer, by their id."""
     own: dict[int, Asked] = field(default_factory=dict)
     """Commands that owners gave to themselves, by offset; nobody answers them."""
+    ends: defaultdict[tuple[int, str], list[Asked]] = field(default_factory=lambda: defaultdict(list))
+    """Jobs that owners told themselves to end, by the offset of that command: as if each had one of its own. One job
+    may stand there under several versions."""
+    ending: dict[str, list[EndNote]] = field(default_factory=dict)
+    """What the state notes of such commands that were not read yet."""
 
     def parked(self, applied: int) -> set[str]:
         """Return the jobs about which a command is applied and not answered: what is due of them is held back."""
@@ -109,6 +116,7 @@ class Oracle:
         triggered = self._answers(shard, turn, delta, before)
         expected = self.ends.apply_reports(turn.shard, shard.reports_offset, header.reports_offset, delta.at)
         self._decisions(turn, delta, before, written_at, expected, triggered)
+        self._jobs_end(shard, turn)
         self.ends.lost(delta.changed, delta.at)
         self.ends.overlaps.turn_ends(self._changed)
         if expected:
@@ -128,6 +136,9 @@ class Oracle:
             raise Violation(f"shard {turn.shard}: its applied offsets went back")
         work = [item for delta in deltas for item in delta.work]
         self.jobs.zones.take(turn.shard, work, shard.cursor or header.cursor)
+        for item in work:
+            if item.id.startswith(OWN) and (notes := OwnNote(*json.loads(item.data)).jobs):
+                shard.ending[item.id] = [EndNote(*note) for note in notes]
         return replace(
             deltas[-1],
             changed=tuple(one for delta in deltas for one in delta.changed),
@@ -154,7 +165,11 @@ class Oracle:
                 command = Command("unknown")
             command_id = command.command_id or derived
             asked = Asked(number, record.offset, record.timestamp, command_id, command)
-            if command_id.startswith(OWN) and command.kind in ("finish", "remove", "suspend", "move"):
+            if command_id.startswith(OWN) and command.kind == "end":
+                for note in shard.ending.pop(command_id, []):
+                    one = Command(note.kind, command_id, note.job_id, if_version=note.version)
+                    shard.ends[record.offset, note.job_id].append(asked._replace(command=one))
+            elif command_id.startswith(OWN) and command.kind in ("finish", "remove", "suspend", "move"):
                 shard.own[record.offset] = asked
             else:
                 shard.asked[command_id].append(asked)
@@ -190,6 +205,18 @@ class Oracle:
         states = {job.version: str(job.state) for job in jobs}
         found = [offset for offset in shard.own if ids.version_of(EPOCH, offset) in states]
         return {shard.own.pop(offset): states[ids.version_of(EPOCH, offset)] for offset in sorted(found)}
+
+    def _jobs_end(self, shard: Shard, turn: ShardTurn) -> None:
+        """Check the jobs that a turn ends, behind all else that it decides, by commands of their owner to itself."""
+        for record in turn.jobs:
+            if record.value is None:
+                continue
+            job = self._codec.decode_job(record.value)
+            told = shard.ends.pop((ids.offset_of_version(job.version), job.job_id), None)
+            if told:
+                known = self.jobs.known.get(job.job_id)
+                asked = next((one for one in told if known and one.command.if_version == known.version), told[0])
+                self.jobs.by_owner(asked, str(job.state), self.ends)
 
     def _passed_on(self, shard: Shard, record: NewRecord) -> None:
         command = self._codec.decode_command(record.value)

@@ -110,6 +110,15 @@ def _who_asked_is_told(world: World) -> None:
         raise Violation(f"told as missed: {told['missed'] - missed} too many")
 
 
+def _ends_are_looked_for(world: World, number: int, timed: set[str]) -> None:
+    """A one-off of which nothing is to come and nothing runs is at its end, or will be looked at; none is forgotten."""
+    for job in world.oracle.jobs.known.values():
+        ended = job.is_one_off and job.once is None and job.shard == number and job.state == "ACTIVE"
+        busy = world.oracle.ends.has_job_of(f"{job.job_id}.{job.created_version}.0")
+        if ended and not busy and job.job_id not in timed:
+            raise Violation(f"{job.job_id} has ended, and nothing will ever say so: {job}")
+
+
 def _index_is_right(world: World) -> None:
     """The store holds what the log implies: one row for each job that has something to come, and its snapshot."""
     triggers = [node for node in world.nodes if isinstance(node, TriggerNode)]
@@ -132,6 +141,7 @@ def _index_is_right(world: World) -> None:
             raise Violation(
                 f"shard {number}: the index lacks {sorted(wanted - present)}, has too much {sorted(present - wanted)}"
             )
+        _ends_are_looked_for(world, number, {row.job_id for row in rows[number].values() if is_timer(row)})
     latest: dict[str, bytes | None] = {}
     for number in range(world.shards):
         for record in world.broker.partition(JOBS, number).read(0, 1_000_000)[0]:

@@ -27,11 +27,15 @@ class CommandKind(StrEnum):
     SUSPEND = "suspend"
     """An owner's own: it cannot serve the job, and pauses it."""
     FINISH = "finish"
-    """An owner's own: nothing of the job is to come, and nothing runs."""
+    """An owner's own: nothing of the job is to come, and nothing runs. A command of its own in the logs of former
+    releases only."""
     MOVE = "move"
     """An owner's own: the zone data have changed, and with them the time of the job's next occurrence."""
     REMOVE = "remove"
-    """An owner's own: the job was finished long enough ago."""
+    """An owner's own: the job was finished long enough ago. Likewise."""
+    END = "end"
+    """An owner's own, and concerns no job, but a shard: many of its jobs, which its state names, are at their end, or
+    were finished long enough ago."""
     REBUILD_INDEX = "rebuild_index"
     """Concerns no job, but a whole shard: one is sent to each partition."""
     SET_ZONE_DATA = "set_zone_data"
@@ -40,7 +44,9 @@ class CommandKind(StrEnum):
     """Likewise: what is held back of a tenant's retries in the shard is to go on."""
 
 
-SHARD_KINDS: Final = frozenset({CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_DATA, CommandKind.RESUME_RETRIES})
+SHARD_KINDS: Final = frozenset(
+    {CommandKind.END, CommandKind.REBUILD_INDEX, CommandKind.SET_ZONE_DATA, CommandKind.RESUME_RETRIES}
+)
 """Kinds that concern the shard to whose partition they are sent, and no job."""
 LATER_KINDS: Final = {
     "backfill": "running past occurrences",

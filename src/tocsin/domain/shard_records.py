@@ -67,6 +67,8 @@ class Active(NamedTuple):
     """When its longest duration has passed; of one that is being ended, when it ends whatever is reported."""
     ending: str | None = None
     """Why it is being ended; None while it is to go on."""
+    last: bool = False
+    """Nothing of its job's schedule comes after it: whoever ends it tells its job, in the same turn."""
 
     @property
     def is_made_again(self) -> bool:
@@ -77,7 +79,7 @@ class Active(NamedTuple):
         """Return it as nothing of it is current, until an attempt is dispatched at an instant."""
         return Active(
             self.execution, self.published_at, Phase.WAITING, until, attempt, losses, returns,
-            reaps=self.reaps, ends_by=self.ends_by,
+            reaps=self.reaps, ends_by=self.ends_by, last=self.last,
         )  # fmt: skip
 
 
@@ -124,6 +126,14 @@ class WorkItem(NamedTuple):
     """The job that it concerns, where it is one."""
     data: str
     """What it needs to go on, as JSON."""
+
+
+class EndNote(NamedTuple):
+    """A job that may be at its end, or is to be removed: the kind of command says which."""
+
+    kind: str
+    job_id: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +192,8 @@ class StateDelta:
     """Work items that were begun or went on."""
     work_done: tuple[str, ...] = ()
     """Ids of work items that are done."""
+    last: int = 0
+    """So many of ``dispatched``, the hindmost, are the last of their jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,9 +125,10 @@ class Actives:
         self._active[execution_id] = one
         self._index(execution_id, job_of(execution_id), one)
 
-    def end(self, execution_id: str) -> None:
+    def end(self, execution_id: str) -> Active:
+        """Take an execution out; return it as it was."""
         self._unindex(execution_id)
-        del self._active[execution_id]
+        return self._active.pop(execution_id)
 
     def held_by(self, process_id: str) -> list[str]:
         """Return the executions that a process holds under leases."""

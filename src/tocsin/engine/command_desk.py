@@ -19,7 +19,7 @@ from tocsin.domain.commands import CommandKind, CommandOutcome, OutcomeDetail
 from tocsin.domain.errors import CallerError, Fault, InvalidInput
 from tocsin.domain.fields import shown
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
-from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.recurrence import TZDATA_VERSION
 from tocsin.domain.sharding import shard_key
@@ -27,12 +27,13 @@ from tocsin.engine.cancellations import Cancellations
 from tocsin.engine.command_reader import COMMAND_ID_CHARS_MAX, KINDS, CommandReader, Waiting
 from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.effects import Step
+from tocsin.engine.ended_jobs import EndedJobs
 from tocsin.engine.fresh_ids import FreshIds
 from tocsin.engine.held import HeldEntries
-from tocsin.engine.job_commands import NO_JOB, Answer, JobCommands, Order
+from tocsin.engine.job_commands import Answer, JobCommands, Order
 from tocsin.engine.job_rows import JobRows
 from tocsin.engine.outbox import Outbox
-from tocsin.engine.own_commands import OwnCommands, OwnNote, is_for_owners
+from tocsin.engine.own_commands import NO_JOB, OwnCommands, OwnNote, is_for_owners
 from tocsin.engine.parking import Parking, ParkingLimits
 from tocsin.engine.redrives import Redrives
 from tocsin.engine.retry_pauses import RetryPauses
@@ -81,6 +82,8 @@ class CommandDesk:
         cancellations: Cancellations,
         held: HeldEntries,
         own: OwnCommands,
+        rows: JobRows,
+        ended: EndedJobs,
         codec: RecordCodec,
         outcome_partitions: int,
         limits: ParkingLimits,
@@ -98,7 +101,8 @@ class CommandDesk:
         self._own = own
         self._reader = CommandReader(state, own, codec, culprits)
         self._fresh = FreshIds()
-        self._rows = JobRows(codec, round(limits.after_s * SECOND))
+        self._rows = rows
+        self._ended = ended
         self.parking = Parking(state, held, self._reader, limits)
         self._waiting: deque[Waiting] = deque()
         self.bytes_waiting = 0
@@ -137,8 +141,10 @@ class CommandDesk:
 
     def row_read(self, job_id: str, snapshot: bytes | None, now: Micros) -> None:
         """A job's row has been read."""
-        if self._rows.answered(job_id, snapshot, now) and self.parking.has(job_id):
-            self._ready.append(job_id)
+        if self._rows.answered(job_id, snapshot, now):
+            self._ended.row_read()
+            if self.parking.has(job_id):
+                self._ready.append(job_id)
 
     def apply(self, step: Step, limit: int, bytes_max: int) -> None:
         """Decide in order, up to the bounds: what is parked and can be decided, then what waits.
@@ -262,6 +268,9 @@ class CommandDesk:
             begun = order not in self._rebuilds
             self._rebuilds = [other for other in self._rebuilds if other is not order]
             return Answer(True, OutcomeDetail.BEGUN) if begun else self._commands.rebuild_index(step, order)
+        if kind is CommandKind.END:
+            assert note is not None, "others are refused as they are read"
+            return self._ended.begin(step, order, note)
         if kind is CommandKind.SET_ZONE_DATA:
             return self._agree_on_zone_data(step, order)
         if kind is CommandKind.RESUME_RETRIES:

@@ -16,8 +16,8 @@ from tocsin.domain.errors import EngineFault, Fault, InvalidInput, Undecodable
 from tocsin.domain.fields import has_surrogate, shown
 from tocsin.domain.instants import EARLIEST, LATEST
 from tocsin.domain.sharding import shard_of
-from tocsin.engine.job_commands import NO_JOB, Order
-from tocsin.engine.own_commands import OwnCommands, is_for_owners
+from tocsin.engine.job_commands import Order
+from tocsin.engine.own_commands import NO_JOB, OwnCommands, is_for_owners
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.suspects import COMMAND, Severity, Suspect, SuspectId
 from tocsin.ports.codec import RecordCodec
@@ -111,13 +111,12 @@ class CommandReader:
             _check_envelope(command)
             command_id = self._command_id(record, command)
             if command.kind in SHARD_KINDS:
+                self._refuse_strangers(command.kind, command_id, NO_JOB)
                 version = ids.version_of(self._state.epoch, record.offset)
                 order = Order(command, command_id, tenant_id, NO_JOB, version, record.timestamp)
                 return Waiting(record, command, order, needs_row=False)
             job_id = self._job_id(record, command, tenant_id)
-            if is_for_owners(command.kind) and self._own.note_of(command_id, command.kind, job_id) is None:
-                remedy = "leave it to tocsin; pause or delete the job instead"
-                raise InvalidInput([Fault("kind", shown(command.kind), "is given by a shard's owner only", remedy)])
+            self._refuse_strangers(command.kind, command_id, job_id)
             owner = shard_of(job_id, self._state.shards)
             if owner != self._state.shard and command.definition is not None:
                 # Passed on as it will be read: what is wrong with it is said here, and nothing is left out on the way.
@@ -130,6 +129,11 @@ class CommandReader:
         if owner != self._state.shard:
             return self._misplaced(record, order, owner)
         return Waiting(record, command, order)
+
+    def _refuse_strangers(self, kind: str, command_id: str, job_id: str) -> None:
+        if is_for_owners(kind) and self._own.note_of(command_id, kind, job_id) is None:
+            remedy = "leave it to tocsin; pause or delete the job instead"
+            raise InvalidInput([Fault("kind", shown(kind), "is given by a shard's owner only", remedy)])
 
     def _misplaced(self, record: LogRecord, order: Order, owner: int) -> Waiting:
         command = replace(order.command, job_id=order.job_id, command_id=order.command_id)

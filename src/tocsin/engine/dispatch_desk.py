@@ -144,6 +144,11 @@ class DispatchDesk:
             return None
         return f"its lane {lane[:64]!r} is not one of this cluster's"
 
+    def ends_job(self, execution_id: str) -> bool:
+        """Tell whether an execution is active with whose end its job may end."""
+        active = self._actives.get(execution_id)
+        return active is not None and active.last
+
     def set_aside(self, step: Step, entry: Entry, fault: str, *, bare: bool = False) -> None:
         """Make a dead letter of a row that cannot be fired; ``bare``: without its bytes."""
         value = b"" if bare else entry.execution[:DEAD_LETTER_BYTES_MAX]
@@ -168,21 +173,29 @@ class DispatchDesk:
         lane: str,
         execution: bytes,
         max_duration: Micros | None = None,
+        *,
+        last: bool = False,
     ) -> int:
         """Dispatch an execution for the first time; return the size of its record.
 
         ``max_duration``: how long it may take, µs, as its record says too; None: as long as its attempts do.
+        ``last``: it is the last of its job.
         """
         value = self._codec.restamp(execution, stamp)
         if self._lanes.lacks(lane):
-            self.change(step, execution_id, Active(value, step.now, Phase.WAITING, step.now + LANE_MISSING_PAUSE, 1))
+            wake_at = step.now + LANE_MISSING_PAUSE
+            self.change(step, execution_id, Active(value, step.now, Phase.WAITING, wake_at, 1, last=last))
             return len(value)
         self._publish(step, tenant_id, job_id, execution_id, lane, 1, value)
         if max_duration is not None:
-            self.change(step, execution_id, Active(value, step.now, ends_by=step.now + max_duration))
+            self.change(step, execution_id, Active(value, step.now, ends_by=step.now + max_duration, last=last))
             return len(value)
-        step.dispatched.append(value)
-        self._actives.begin(execution_id, Active(value, step.now))
+        if last:
+            step.dispatched_last.append(value)
+            self._actives.begin(execution_id, Active(value, step.now, last=True))
+        else:
+            step.dispatched.append(value)
+            self._actives.begin(execution_id, Active(value, step.now))
         return len(value)
 
     def route(self, lane: str, tenant_id: str) -> Route | None:
@@ -288,7 +301,9 @@ class DispatchDesk:
         ends_by = waiting.ends_by
         if ends_by is None and decoded.max_duration_s is not None:
             ends_by = step.now + micros_of(decoded.max_duration_s)
-        again = Active(value, step.now, returns=waiting.returns, reaps=waiting.reaps, ends_by=ends_by)
+        again = Active(
+            value, step.now, returns=waiting.returns, reaps=waiting.reaps, ends_by=ends_by, last=waiting.last
+        )
         self.change(step, execution_id, again)
 
     def _publish(

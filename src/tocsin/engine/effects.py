@@ -12,7 +12,7 @@ from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.errors import EngineFault, StateGap
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job
-from tocsin.domain.shard_records import Active, NamedSuccessor, ParkedCommand, Void, WorkItem
+from tocsin.domain.shard_records import Active, EndNote, NamedSuccessor, ParkedCommand, Void, WorkItem
 from tocsin.engine.suspects import ENTRY, Suspect
 from tocsin.ports.schedule_store import JobRow, StoreWrites
 from tocsin.ports.shard_log import NewRecord
@@ -62,6 +62,8 @@ class Step:
     ask_reports_end: bool = False
     tally: Tally = field(default_factory=Tally)
     dispatched: list[bytes] = field(default_factory=list)
+    dispatched_last: list[bytes] = field(default_factory=list)
+    """Those dispatched that are the last of their jobs."""
     changed: dict[str, Active] = field(default_factory=dict)
     """By execution: dispatched again, leased or set to wait; the last change of the step counts."""
     ended: list[str] = field(default_factory=list)
@@ -80,6 +82,8 @@ class Step:
     job_rows: list[JobRow] = field(default_factory=list)
     buckets: list[int] = field(default_factory=list)
     """Minutes of the index that are deleted whole."""
+    ends: list[EndNote] = field(default_factory=list)
+    """Jobs that are to be finished or removed; one command is made of them when the turn is closed."""
     write_mark: bool = False
     jobs_page: int | None = None
     """The page of the jobs log that is to be read: its offset."""
@@ -103,9 +107,9 @@ class Step:
 
     def _parts(self) -> tuple[list[Any], ...]:
         return (
-            self.records, self.jobs, self.dispatched, self.voids, self.snapshots,
+            self.records, self.jobs, self.dispatched, self.dispatched_last, self.voids, self.snapshots,
             self.inserts, self.deletes, self.job_rows, self.named, self.parked, self.unparked, self.work,
-            self.work_done, self.alerts,
+            self.work_done, self.alerts, self.ends,
         )  # fmt: skip
 
     @property

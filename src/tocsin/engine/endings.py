@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from tocsin.domain.alert_on import AlertOn
-from tocsin.domain.executions import AttemptReport, Execution, ExecutionEvent, ExecutionState, ReportKind
+from tocsin.domain.commands import CommandKind
+from tocsin.domain.executions import AttemptHead, AttemptReport, Execution, ExecutionEvent, ExecutionState, ReportKind
 from tocsin.domain.fleet import DEAD_LETTER_BYTES_MAX, DeadLetter
 from tocsin.domain.instants import Micros
 from tocsin.domain.shard_records import Active
 from tocsin.engine.actives import Actives
 from tocsin.engine.dead_letters import set_aside
 from tocsin.engine.effects import Step
+from tocsin.engine.own_commands import OwnCommands
 from tocsin.engine.shard_state import ShardState
 from tocsin.ports.codec import RecordCodec
 from tocsin.ports.shard_log import EVENTS, REPORTS, NewRecord
@@ -24,9 +26,10 @@ MAY_HAVE_RUN: Final = "it may have run, and is not to run twice"
 class Endings:
     """The ends of one shard's executions, and what is said of those that go on."""
 
-    def __init__(self, state: ShardState, actives: Actives, codec: RecordCodec) -> None:
+    def __init__(self, state: ShardState, actives: Actives, own: OwnCommands, codec: RecordCodec) -> None:
         self._state = state
         self._actives = actives
+        self._own = own
         self._codec = codec
 
     def reports_place(self) -> LogPlace:
@@ -38,18 +41,24 @@ class Endings:
         head, head_bytes = self._codec.split_head(active.execution)
         return AttemptReport(head, head_bytes, ReportKind.RETURNED, active.holder or "", active.started_at)
 
-    def end(self, step: Step, execution_id: str) -> None:
-        """Forget an execution."""
-        self._actives.end(execution_id)
+    def end(self, step: Step, head: AttemptHead) -> None:
+        """Forget an execution that has ended; with the last one of a job, that may be at its end."""
+        if self.forget(step, head.execution_id).last:
+            self._own.end(step, CommandKind.FINISH, head.job_id, head.job_version)
+
+    def forget(self, step: Step, execution_id: str) -> Active:
+        """Take an execution out of the state; return it as it was."""
+        ended = self._actives.end(execution_id)
         step.changed.pop(execution_id, None)
         step.ended.append(execution_id)
         step.turn = True
+        return ended
 
     def unknown(
         self, step: Step, report: AttemptReport, active: Active, place: LogPlace, execution: Execution, reason: str
     ) -> None:
         """End an execution that may have run and must not run twice."""
-        self.end(step, report.head.execution_id)
+        self.end(step, report.head)
         self.event(step, report, active, ExecutionState.UNKNOWN, None, reason=reason, execution=execution)
         said = f"nobody can tell whether it ran: {reason}"
         self._bury(step, report, active, place, execution, unknown=said)
@@ -65,7 +74,7 @@ class Endings:
         reason: str | None,
     ) -> None:
         """End an execution that is given up: whoever has mended what it met may redrive it."""
-        self.end(step, report.head.execution_id)
+        self.end(step, report.head)
         self.event(step, report, active, ExecutionState.DEAD, attempt_state, reason=reason, execution=execution)
         self._bury(step, report, active, place, execution)
 

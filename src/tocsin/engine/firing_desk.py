@@ -179,7 +179,8 @@ class FiringDesk:
         if self._set_asides.refuses(step, entry):
             return 0
         if timer:
-            self._file_next(step, self._timers.ring(step, entry))
+            if (following_timer := self._timers.ring(step, entry)) is not None:
+                self._file_next(step, following_timer)
             return 0
         fault = self._faults.pop(entry.key, None) if self._faults else None
         fault = fault or self._dispatches.fault_of_lane(entry.lane)
@@ -188,33 +189,39 @@ class FiringDesk:
             self._timers.suspend(step, entry, fault)
             return 0
         if not entry.plan:
-            self._file_next(step, self._timers.after_last(step, entry))
-            return self._run(step, entry, stamp)
+            return self._run(step, entry, stamp, last=True)
         following = self._successors.follow(entry, step.now, before)
         while following.instead is not None:
             self._tell(step, entry, following)
             before = max(before, Place(*entry[:3]))
             entry = following.instead
             following = self._successors.follow(entry, step.now, before)
-        size = 0
+        size, last = 0, following.entry is None
         if following.backlog_upto is not None:
-            size = self._fall_behind(step, entry, stamp, following.backlog_upto)
+            size = self._fall_behind(step, entry, stamp, following.backlog_upto, last=last)
         elif following.runs:
-            size = self._run(step, entry, stamp)
+            size = self._run(step, entry, stamp, last=last)
+        elif last:
+            self._file_next(step, self._timers.after_last(step, entry))
         self._file(step, entry, following)
         return size
 
-    def _run(self, step: Step, entry: Entry, stamp: bytes) -> int:
-        """Dispatch an entry, or what its job wants where it may not run now; return the size of what was dispatched."""
+    def _run(self, step: Step, entry: Entry, stamp: bytes, *, last: bool) -> int:
+        """Dispatch an entry, or what its job wants where it may not run now; return the size of what was dispatched.
+
+        ``last``: nothing of its job is to come. With its end the job may end; where it does not begin, a timer looks.
+        """
         plan = plan_of(entry.plan)
         way = self._overlaps.admit(step, entry.execution_id, plan.overlap)
         if way in REFUSED:
             self._dispatches.skip(step, entry.execution, stamp, REFUSED[way], plan.alert_on)
+            if last:
+                self._file_next(step, self._timers.after_last(step, entry))
             return 0
         if plan.alert_on:
             tell_if_late(step, entry, plan)
         if way is Way.BEHIND:
-            return self._overlaps.put_behind(step, entry.execution_id, entry.execution)
+            return self._overlaps.put_behind(step, entry.execution_id, entry.execution, last=last)
         step.tally.lateness.append(step.now - entry.run_at)
         step.turn = True
         return self._dispatches.fire(
@@ -226,17 +233,20 @@ class FiringDesk:
             entry.lane,
             entry.execution,
             plan.max_duration,
+            last=last,
         )
 
-    def _fall_behind(self, step: Step, entry: Entry, stamp: bytes, upto: Micros) -> int:
+    def _fall_behind(self, step: Step, entry: Entry, stamp: bytes, upto: Micros, *, last: bool) -> int:
         """Put a missed entry, and what was missed since, among what is caught up with; a lone one may run at once."""
         plan = self._successors.plan(entry.plan)
         following = plan.next_after(entry.scheduled_for)
         alone = following is None or following > upto
         may_run = self._overlaps.look(entry.execution_id, plan.overlap) is Way.FREE
         if alone and may_run and self._catch_ups.is_up_to_date(entry):
-            return self._run(step, entry, stamp)
+            return self._run(step, entry, stamp, last=last)
         self._catch_ups.begin(step, Missed(entry, upto, plan.max_catch_up, SkipReason.MAX_CATCH_UP))
+        if last:
+            self._file_next(step, self._timers.after_last(step, entry))
         return 0
 
     def _file(self, step: Step, entry: Entry, following: Following) -> None:
@@ -244,7 +254,8 @@ class FiringDesk:
             self._state.named[entry.job_id] = following.name
             step.named.append(following.name)
         self._tell(step, entry, following)
-        self._file_next(step, following.entry or self._timers.after_last(step, entry))
+        if following.entry is not None:
+            self._file_next(step, following.entry)
 
     def _tell(self, step: Step, entry: Entry, following: Following) -> None:
         """Publish what is not run."""
@@ -255,12 +266,11 @@ class FiringDesk:
             wanted = plan_of(entry.plan).alert_on
             self._dispatches.skip_range(step, entry.execution, *following.skipped, wanted)
 
-    def _file_next(self, step: Step, entry: Entry | None) -> None:
+    def _file_next(self, step: Step, entry: Entry) -> None:
         """File the row that follows one that was decided."""
-        if entry is not None:
-            step.inserts.append(entry)
-            if self._horizon.has_begun(minute_of(entry.run_at)):
-                self._wheel.add([entry])
-                place = entry[:3]
-                if self._filed_first is None or place < self._filed_first:
-                    self._filed_first = place
+        step.inserts.append(entry)
+        if self._horizon.has_begun(minute_of(entry.run_at)):
+            self._wheel.add([entry])
+            place = entry[:3]
+            if self._filed_first is None or place < self._filed_first:
+                self._filed_first = place

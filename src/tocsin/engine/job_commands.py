@@ -36,8 +36,6 @@ from tocsin.engine.sweeps import Sweeps
 from tocsin.engine.zone_change import ZoneChange
 from tocsin.ports.codec import RecordCodec
 
-NO_JOB: Final = "*"
-"""In place of a job's id, in an order that concerns a whole shard."""
 _sorted_json: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 

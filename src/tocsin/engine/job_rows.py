@@ -41,24 +41,29 @@ class JobRows:
         self._bytes = 0
         self._asked: OrderedDict[str, Micros] = OrderedDict()
         """Reads under way, with when they began."""
+        self._aside: set[str] = set()
+        """Those under way that no command waits for."""
         self._answered_at: Micros = 0
 
     @property
     def under_way(self) -> int:
-        """How many reads have not been answered."""
-        return len(self._asked)
+        """How many reads for commands have not been answered."""
+        return len(self._asked) - len(self._aside)
 
     def is_asked(self, job_id: str) -> bool:
         return job_id in self._asked
 
-    def ask(self, job_id: str, now: Micros) -> None:
-        """The read of a row begins now."""
+    def ask(self, job_id: str, now: Micros, *, aside: bool = False) -> None:
+        """The read of a row begins now; ``aside``: no command waits for it."""
         self._asked[job_id] = now
+        if aside:
+            self._aside.add(job_id)
 
     def answered(self, job_id: str, snapshot: bytes | None, now: Micros) -> bool:
         """Keep an answer; tell whether it was waited for."""
         if self._asked.pop(job_id, None) is None:
             return False
+        self._aside.discard(job_id)
         self._answered_at = max(self._answered_at, now)
         self.forget(job_id)
         row = self._read(snapshot)

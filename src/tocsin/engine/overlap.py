@@ -109,6 +109,7 @@ class Overlaps:
         attempt: int = 1,
         not_before: Micros = 0,
         redrives: int = 0,
+        last: bool = False,
     ) -> int:
         """Let an execution wait until nothing before it is left; return the size of its record.
 
@@ -118,9 +119,10 @@ class Overlaps:
             attempt: which one is made when it starts.
             not_before: it does not start before, µs.
             redrives: how often it was redriven, as its record says too.
+            last: it is the last of its job.
         """
         head, head_bytes = self._codec.split_head(execution)
-        behind = Active(execution, step.now, Phase.BEHIND, not_before, attempt)
+        behind = Active(execution, step.now, Phase.BEHIND, not_before, attempt, last=last)
         self._dispatches.change(step, execution_id, behind)
         event = ExecutionEvent(
             head, ExecutionState.QUEUED, step.now, step.now, reason=SkipReason.OVERLAP, redrives=redrives

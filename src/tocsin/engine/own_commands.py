@@ -7,12 +7,13 @@ command of these kinds that is not noted is anybody's, and refused: nobody else 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tocsin.domain.alerts import Alert, AlertKind
 from tocsin.domain.commands import Command, CommandKind
 from tocsin.domain.instants import Micros
-from tocsin.domain.shard_records import WorkItem
+from tocsin.domain.shard_records import EndNote, WorkItem
 from tocsin.domain.sharding import shard_key
 from tocsin.engine.effects import Step
 from tocsin.engine.shard_state import ShardState
@@ -21,8 +22,17 @@ from tocsin.ports.shard_log import COMMANDS, NewRecord
 
 SUSPENDED: Final = "suspended"
 """The reasons of suspensions begin with it; a person's own reason may say anything."""
+NO_JOB: Final = "*"
+"""In place of a job's id, in what concerns a whole shard."""
+ENDS_IN_A_COMMAND: Final = 500
+"""So many jobs are ended by one command at most; each takes some 60 bytes in the state until it is decided."""
 OWN: Final = "own"
 """Kind of the work items that say which own commands are under way; they wait for those to be decided."""
+
+
+OWN_KINDS: Final = frozenset(
+    {CommandKind.SUSPEND, CommandKind.FINISH, CommandKind.MOVE, CommandKind.REMOVE, CommandKind.END}
+)
 
 
 class OwnNote(NamedTuple):
@@ -30,10 +40,11 @@ class OwnNote(NamedTuple):
 
     Attributes:
         kind: of the command.
-        job_id: in full.
+        job_id: in full; ``NO_JOB`` where it concerns many.
         version: of the job that it was given for; of another it changes nothing.
         pending: of a suspension: the nominal time of the occurrence that was set aside, µs.
         moves: of a move: from when to when, µs; for people to read.
+        jobs: of a command that ends jobs: which.
     """
 
     kind: str
@@ -41,6 +52,7 @@ class OwnNote(NamedTuple):
     version: int
     pending: Micros | None = None
     moves: tuple[Micros, Micros] | None = None
+    jobs: Sequence[EndNote] = ()
 
 
 class OwnCommands:
@@ -50,11 +62,12 @@ class OwnCommands:
         self._state = state
         self._codec = codec
 
-    def send(self, step: Step, note: OwnNote, tenant_id: str, *, reason: str | None = None) -> None:
+    def send(self, step: Step, note: OwnNote, tenant_id: str | None, *, reason: str | None = None) -> None:
         """Append a command to the shard's own partition with this turn."""
         command_id = f"{OWN}.{self._state.epoch}.{self._state.shard}.{step.number}.{len(step.records)}"
+        job_id = None if note.job_id == NO_JOB else note.job_id
         command = Command(
-            note.kind, command_id, note.job_id, tenant_id, if_version=note.version, reason=reason, reply_partition=0
+            note.kind, command_id, job_id, tenant_id, if_version=note.version, reason=reason, reply_partition=0
         )
         value = self._codec.encode_command(command)
         key = shard_key(note.job_id)
@@ -64,6 +77,20 @@ class OwnCommands:
         self._state.work[command_id] = item
         step.work.append(item)
         step.turn = True
+
+    def end(self, step: Step, kind: CommandKind, job_id: str, version: int) -> None:
+        """Have a job finished, or removed: with others that end in this turn, by one command. Of a job that was
+        changed meanwhile nothing is said, for its new version looks after its own end."""
+        void = self._state.voids.get(job_id)
+        if void is None or version >= void.version:
+            step.ends.append(EndNote(kind, job_id, version))
+            step.turn = True
+
+    def send_ends(self, step: Step) -> None:
+        """Append the commands for all jobs that end in this turn, once it is decided."""
+        for first in range(0, len(step.ends), ENDS_IN_A_COMMAND):
+            ends = step.ends[first : first + ENDS_IN_A_COMMAND]
+            self.send(step, OwnNote(CommandKind.END, NO_JOB, 0, jobs=ends), None)
 
     def suspend(
         self, step: Step, job_id: str, tenant_id: str, version: int, why: str, pending: Micros | None = None
@@ -102,4 +129,4 @@ class OwnCommands:
 
 def is_for_owners(kind: str) -> bool:
     """Tell whether only an owner may give commands of a kind."""
-    return kind in (CommandKind.SUSPEND, CommandKind.FINISH, CommandKind.MOVE, CommandKind.REMOVE)
+    return kind in OWN_KINDS

@@ -170,7 +170,8 @@ class ReportDesk:
         if active is None:
             return None
         step.at_hand = Suspect(EXECUTION, execution_id)
-        self._endings.end(step, execution_id)
+        # Its job is not told of an end: it is suspended, or as little is said of it as may be.
+        self._endings.forget(step, execution_id)
         if severity is Severity.PASSED_OVER:
             return None
         head, head_bytes = self._codec.split_head(active.execution)
@@ -251,7 +252,7 @@ class ReportDesk:
             return
         if kind is ReportKind.SUCCEEDED:
             self._retry_pauses.note(step, head.tenant_id, failed=False)
-            self._endings.end(step, execution_id)
+            self._endings.end(step, head)
             self._endings.event(step, report, active, ExecutionState.SUCCEEDED, kind)
             return
         execution = self._codec.decode_execution(active.execution)

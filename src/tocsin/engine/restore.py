@@ -52,7 +52,10 @@ def restore(shard: int, records: Mapping[str, bytes], codec: RestoreCodec) -> Sh
         state.parked.update((command.offset, command) for command in chunk.parked)
         state.work.update((item.id, item) for item in chunk.work)
     for delta in deltas:
-        dispatched = [Active(execution, delta.at) for execution in delta.dispatched]
+        first_last = len(delta.dispatched) - delta.last
+        dispatched = [
+            Active(execution, delta.at, last=place >= first_last) for place, execution in enumerate(delta.dispatched)
+        ]
         _take_in(state, codec, [*dispatched, *delta.changed], delta.voids, delta.named)
         for execution_id in delta.ended:
             state.active.pop(execution_id, None)

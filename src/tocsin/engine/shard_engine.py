@@ -21,6 +21,7 @@ from tocsin.engine.catch_up import CatchUps
 from tocsin.engine.command_desk import CommandDesk
 from tocsin.engine.dispatch_desk import DispatchDesk, Lanes
 from tocsin.engine.effects import Step, blaming
+from tocsin.engine.ended_jobs import EndedJobs
 from tocsin.engine.endings import Endings
 from tocsin.engine.engine_limits import EngineLimits
 from tocsin.engine.filing import Filing
@@ -31,6 +32,7 @@ from tocsin.engine.index_mark import IndexMark
 from tocsin.engine.index_rebuild import IndexRebuild
 from tocsin.engine.job_commands import JobCommands
 from tocsin.engine.job_ends import JobEnds
+from tocsin.engine.job_rows import JobRows
 from tocsin.engine.losses import Losses
 from tocsin.engine.outbox import Outbox
 from tocsin.engine.overlap import Overlaps
@@ -94,7 +96,8 @@ class ShardEngine:
         self._work = Work(state, codec, culprits)
         retry_pauses = RetryPauses(state, self._actives, self._work, limits.retry_pause)
         self._dispatches = DispatchDesk(state.shard, self._actives, codec, lanes, retry_pauses)
-        endings = Endings(state, self._actives, codec)
+        self._own = own = OwnCommands(state, codec)
+        endings = Endings(state, self._actives, own, codec)
         stops = Stops(self._actives, self._dispatches, endings, codec)
         self._sweeps = Sweeps(state, self._actives, self._dispatches, stops, self._work)
         desks = (self._dispatches, self._sweeps)
@@ -108,12 +111,13 @@ class ShardEngine:
         self._successors = Successors(state, self._zones, codec)
         catch_ups = CatchUps(self._work, self._dispatches, self._overlaps, self._successors, codec, limits.catch_up)
         pauses = Pauses(self._filing, self._dispatches, self._successors, catch_ups)
-        own = OwnCommands(state, codec)
         self._timers = Timers(state, self._dispatches, self._work, own)
         ends = JobEnds(self._filing, self._dispatches, self._work)
         self._zone_change = ZoneChange(state, self._work, self._zones, self._filing, own, codec)
         changes = (self._rebuild, pauses, ends, self._zone_change)
         job_commands = JobCommands(state, self._filing, self._dispatches, self._overlaps, self._sweeps, *changes, codec)
+        rows = JobRows(codec, round(limits.parking.after_s * SECOND))
+        ended = EndedJobs(self._work, ends, rows, self._outbox, self._dispatches, limits.unwritten_bytes_max)
         self.commands = CommandDesk(
             state,
             self._outbox,
@@ -123,6 +127,8 @@ class ShardEngine:
             Cancellations(self._actives, stops, codec),
             self._held,
             own,
+            rows,
+            ended,
             codec,
             outcome_partitions,
             limits.parking,
@@ -360,6 +366,7 @@ class ShardEngine:
         step.turn = True
         state.number = step.number
         self._snapshots.check_room(state)
+        self._own.send_ends(step)
         self._last_delta_at = step.now
         self._passed.filed(step.inserts)
         step.buckets = self._passed.due(step.now)

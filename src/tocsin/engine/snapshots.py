@@ -152,14 +152,17 @@ def delta_records(
     work = {item.id: item for item in step.work}
     parts: list[_Part] = [_Part()]
     size = sum(len(one) + RECORD_OVERHEAD_BYTES for one in step.ended) + 256 * (len(step.voids) + len(step.named))
-    items: list[bytes | Active | ParkedCommand | WorkItem] = [*step.dispatched, *changed, *step.parked, *work.values()]
-    for one in items:
+    items: list[bytes | Active | ParkedCommand | WorkItem] = [
+        *step.dispatched, *step.dispatched_last, *changed, *step.parked, *work.values(),
+    ]  # fmt: skip
+    first_last = len(step.dispatched)
+    for place, one in enumerate(items):
         length = _length_of(one)
         size += length + RECORD_OVERHEAD_BYTES
         if size > part_bytes and parts[-1].filled:
             parts.append(_Part())
             size = length
-        parts[-1].add(one)
+        parts[-1].add(one, last=place >= first_last)
     header = state.header()
     records = []
     for number, part in enumerate(parts):
@@ -171,6 +174,7 @@ def delta_records(
             at=step.now,
             header=header,
             dispatched=tuple(part.dispatched),
+            last=part.last,
             changed=tuple(part.changed),
             parked=tuple(part.parked),
             work=tuple(part.work),
@@ -194,12 +198,15 @@ class _Part:
     changed: list[Active] = field(default_factory=list)
     parked: list[ParkedCommand] = field(default_factory=list)
     work: list[WorkItem] = field(default_factory=list)
+    last: int = 0
+    """How many of those dispatched are the last of their jobs; they come behind all others."""
     filled: bool = False
 
-    def add(self, one: bytes | Active | ParkedCommand | WorkItem) -> None:
+    def add(self, one: bytes | Active | ParkedCommand | WorkItem, *, last: bool) -> None:
         self.filled = True
         if isinstance(one, bytes):
             self.dispatched.append(one)
+            self.last += last
         elif isinstance(one, Active):
             self.changed.append(one)
         elif isinstance(one, ParkedCommand):

@@ -106,7 +106,7 @@ class Stops:
         if reason != MAX_DURATION:
             # Only the first dispatch of what stands behind others is an occurrence that is skipped.
             skipped = active.phase == Phase.BEHIND and reason == REPLACED and active.next_attempt == 1
-            self._endings.end(step, report.head.execution_id)
+            self._endings.end(step, report.head)
             state = ExecutionState.SKIPPED if skipped else ExecutionState.CANCELLED
             self._endings.event(step, report, active, state, attempt_state, reason=reason)
             if skipped:

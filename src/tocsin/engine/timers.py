@@ -15,9 +15,8 @@ from tocsin.engine.own_commands import OwnCommands, OwnNote
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.work import Work
 
-COMMAND_OF: Final[Mapping[TimerKind, CommandKind]] = {
+END_BY: Final[Mapping[TimerKind, CommandKind]] = {
     TimerKind.FINISH: CommandKind.FINISH,
-    TimerKind.RESUME: CommandKind.RESUME,
     TimerKind.REMOVE: CommandKind.REMOVE,
 }
 
@@ -41,11 +40,14 @@ class Timers:
         if note.kind is TimerKind.FINISH and self._is_busy(entry):
             step.turn = True
             return end_check(entry, step.now)
-        self._own.send(step, OwnNote(COMMAND_OF[note.kind], entry.job_id, entry.version), entry.tenant_id)
+        if note.kind is TimerKind.RESUME:
+            self._own.send(step, OwnNote(CommandKind.RESUME, entry.job_id, entry.version), entry.tenant_id)
+        else:
+            self._own.end(step, END_BY[note.kind], entry.job_id, entry.version)
         return None
 
     def after_last(self, step: Step, entry: Entry) -> Entry:
-        """Return the timer that follows a job's last occurrence, which is decided now."""
+        """Return the timer that follows a job's last occurrence, which is decided now and does not begin now."""
         return end_check(entry, step.now)
 
     def suspend(self, step: Step, entry: Entry, fault: str) -> None:
@@ -59,8 +61,11 @@ class Timers:
     def derive_again(self, entry: Entry) -> Entry | None:
         """Return the timer that a former owner may not have stored after a row at or before the cursor.
 
-        It may come twice, at different times: what a check finds done already makes no new version.
+        There is none where the execution of the row is active and will tell its job of its end. Where it has ended,
+        or has never begun, one is set: what a check finds done already makes no new version, nor does a second check.
         """
+        if self._dispatches.ends_job(entry.execution_id):
+            return None
         try:
             if is_timer(entry) and note_of(entry.plan).kind is not TimerKind.FINISH:
                 return None

@@ -54,7 +54,7 @@ def calls_of_firing(count: int) -> int:
         step = engine.step(DUE + SECOND, Arrivals())
     finally:
         sys.setprofile(former)
-    assert len(step.dispatched) == count
+    assert len(step.dispatched_last) == count
     return calls
 
 

@@ -43,12 +43,13 @@ class Writer:
         state = self.state
         state.number += 1
         state.cursor = Place(state.number, "", 0)
-        dispatched = []
+        dispatched: dict[bool, list[bytes]] = {False: [], True: []}
         for name in started:
             head = AttemptHead(1, state.number, 0, name, "job", "t", 1, 1, 1)
             execution = CODEC.encode_execution(head, HttpTarget("http://a.test/"))
-            state.active[name] = Active(execution, state.number)
-            dispatched.append(execution)
+            last = int(name[1:]) % 3 == 0
+            state.active[name] = Active(execution, state.number, last=last)
+            dispatched[last].append(execution)
         for name in ended:
             del state.active[name]
         voids = [Void(f"job{state.number}", 1, Place(state.number + 3, "", 0))]
@@ -64,7 +65,8 @@ class Writer:
         step = Step(
             state.number,
             state.number,
-            dispatched=dispatched,
+            dispatched=dispatched[False],
+            dispatched_last=dispatched[True],
             ended=ended,
             voids=voids,
             parked=list(parked),
@@ -82,7 +84,8 @@ class Writer:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_restores_exactly_what_was_at_every_turn(seed: int) -> None:
-    chance, writer, count = random.Random(seed), Writer(), 0
+    chance, count = random.Random(seed), 0
+    writer = Writer(chunk_bytes=chance.choice([200, 2_000]))
     for _ in range(100):
         started = [f"e{count + n}" for n in range(chance.randrange(8))]
         count += len(started)

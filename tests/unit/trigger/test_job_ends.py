@@ -9,9 +9,11 @@ import pytest
 
 from tests.unit.trigger.world import CODEC, TARGET, World, work_of
 from tocsin.domain.commands import Command
+from tocsin.domain.entries import Entry
 from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import WorkItem
+from tocsin.domain.timers import is_timer, note_of
 from tocsin.ports.shard_log import COMMANDS
 
 SEEDS = int(os.environ.get("STORM_SEEDS", "20"))
@@ -48,6 +50,12 @@ def _at(seconds: float) -> str:
 def _own_kinds(world: World) -> list[str]:
     commands = [CODEC.decode_command(record.value) for record in world.log.all(COMMANDS)]
     return [command.kind for command in commands if (command.command_id or "").startswith("own.")]
+
+
+def _timers(world: World, kind: str) -> list[Entry]:
+    """Return the timers of a kind that the index has."""
+    rows = [row for rows in world.tables.index.values() for row in rows.values()]
+    return [row for row in rows if is_timer(row) and note_of(row.plan).kind == kind]
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -124,10 +132,93 @@ def test_a_one_off_is_finished_once_its_run_has_ended(world: World) -> None:
     finished = _job(world, job)
     assert finished is not None
     assert str(finished.state) == "FINISHED"
-    assert START + 100 * SECOND <= (finished.finished_at or 0) <= START + 300 * SECOND
-    assert _own_kinds(world) == ["finish"]
+    assert START + 100 * SECOND <= (finished.finished_at or 0) <= START + 102 * SECOND
+    assert _own_kinds(world) == ["end"]
+    assert _timers(world, "finish") == [], "nothing has to look for its end"
     assert not work_of(world.engines[0])
     assert not {id_ for id_ in world.outcomes() if id_.startswith("own.")}, "nobody waits for its outcome"
+
+
+@pytest.mark.parametrize("how", ["at once", "retried", "leased", "given back", "behind", "cancelled", "lost"])
+def test_that_an_execution_is_the_last_is_known_to_the_next_owners(world: World, how: str) -> None:
+    """Nothing else would look for the end of its job: no timer is set where the last execution has begun."""
+    policy = {"max_attempts": 3, "backoff": "fixed", "base_s": 20, "jitter": "none"}
+    job = world.recur({"run_at": _at(10)}, concurrency="queue", retry=policy)
+    world.run(1)
+    if how == "behind":
+        world.order("trigger", job)
+    world.run(11, step_s=1)
+    first = world.executions()[0]
+    world.start()
+    world.run(1)
+    if how == "retried":
+        world.report(first, "FAILED")
+    elif how == "leased":
+        world.report(first, "RUNNING", error=None)
+    elif how == "given back":
+        world.report(first, "RETURNED", error=None, started="no", reason="stopping")
+    elif how == "lost":
+        world.report(first, "RETURNED", error=None, started="maybe", reason="lost")
+    elif how == "behind":
+        world.report(first)
+    elif how == "cancelled":
+        world.order("cancel", job, execution_id=first.head.execution_id)
+    world.run(1)
+    world.start()
+    world.run(25, step_s=1)
+    assert (_state(world, job), _timers(world, "finish")) == ("ACTIVE", [])
+    world.report(world.executions()[-1])
+    world.run(3)
+    assert (_state(world, job), _own_kinds(world)) == ("FINISHED", ["end"])
+    assert not work_of(world.engines[0])
+
+
+def test_many_jobs_end_by_few_commands(world: World) -> None:
+    jobs = [world.create(in_s=10) for _ in range(300)]
+    world.run(11, step_s=1)
+    for execution in world.executions():
+        world.report(execution)
+    world.run(10)
+    assert {_state(world, job) for job in jobs} == {"FINISHED"}
+    assert len(_own_kinds(world)) <= 3
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_jobs_end_once_their_rows_can_be_read_and_hold_nobody_up(world: World, crash: bool) -> None:
+    jobs = [world.create(in_s=10) for _ in range(5)]
+    world.run(11, step_s=1)
+    world.run(3)
+    world.store.held = True
+    other = world.create(in_s=500)
+    for execution in world.executions():
+        world.report(execution)
+    world.run(5)
+    paused = world.order("pause", other, until=_at(1000))
+    world.run(2)
+    assert world.outcomes()[paused].accepted, "what can be decided does not wait for the store"
+    if crash:
+        world.start()
+        world.store.held = True
+        world.run(5)
+    world.store.held = False
+    world.run(20, step_s=1)
+    assert {_state(world, job) for job in jobs} == {"FINISHED"}
+    assert not work_of(world.engines[0])
+
+
+def test_an_edit_that_comes_before_its_end_is_decided_stands(world: World) -> None:
+    job = world.create(in_s=1)
+    world.run(5)
+    world.store.held = True
+    world.report(world.executions()[0])
+    world.run(2)
+    definition = {"schedule": {"every_s": 30, "anchor_at": _at(0)}, "target": TARGET, "concurrency": "allow"}
+    world.order("update", job, definition=definition)
+    world.run(5)
+    world.store.held = False
+    world.run(60, step_s=1)
+    assert _state(world, job) == "ACTIVE"
+    assert _nominal(world, job)[1:] == [30, 60]
 
 
 def test_a_finished_job_is_removed_later_and_its_key_is_free_again(world: World) -> None:
@@ -189,7 +280,7 @@ def test_what_a_finished_job_still_takes(world: World) -> None:
     assert world.outcomes()[deleted].detail == "prevented"
 
 
-@pytest.mark.parametrize("kind", ["suspend", "finish", "remove"])
+@pytest.mark.parametrize("kind", ["suspend", "finish", "remove", "end"])
 def test_nobody_but_the_owner_gives_its_commands(world: World, kind: str) -> None:
     job = world.create(in_s=100)
     world.run(3)

@@ -240,8 +240,9 @@ def _plain(value: Any, name: str = "") -> Any:
 
 def _mapping(pairs: Any) -> dict[str, Any]:
     kept = {name: value for name, value in pairs if name != "head_bytes" and not _is_empty(value)}
-    if not kept.get("spread_s"):
-        kept.pop("spread_s", None)
+    for name in ("spread_s", "last"):
+        if not kept.get(name):
+            kept.pop(name, None)
     return {name: _plain(value, name) for name, value in kept.items()}
 
 
@@ -310,8 +311,10 @@ def _one_off(walk: Walk, told: dict[str, str]) -> None:
     second.steps(2)
     walk.to_owner(second)
     told["reported"] = walk.news()
-    world.settle()
+    world.settle(1)
     told["ended"] = walk.news()
+    world.settle()
+    told["finished"] = walk.news()
     first.finish(*set(first.running))
     first.steps(1)
     walk.to_owner(first)

@@ -1,0 +1,136 @@
+"""Ends many jobs by one command: those that are at their end, and those that were finished long enough ago.
+
+What ends in a turn travels together, in one command of the owner to itself, and is decided behind everything that
+somebody waits for: job by job, as their rows come, a bounded share in each step. The item that holds them needs no
+progress of its own: a job that was decided has another version, and is left alone by whoever begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from tocsin.domain.commands import CommandKind, OutcomeDetail
+from tocsin.domain.errors import Undecodable
+from tocsin.domain.instants import SECOND, Micros
+from tocsin.domain.jobs import Job, JobState
+from tocsin.domain.recurrence import CronError
+from tocsin.domain.shard_records import EndNote, WorkItem
+from tocsin.engine.dispatch_desk import DispatchDesk
+from tocsin.engine.effects import Step
+from tocsin.engine.job_commands import Answer, Order
+from tocsin.engine.job_ends import JobEnds
+from tocsin.engine.job_rows import JobRows
+from tocsin.engine.outbox import Outbox
+from tocsin.engine.own_commands import OwnNote
+from tocsin.engine.suspects import JOB, Suspect
+from tocsin.engine.work import Progress, Room, Work
+
+KIND: Final = "ended_jobs"
+ROWS: Final = "ended jobs: a row"
+AT_HAND_MAX: Final = 128
+"""So many jobs are looked at in a step, and so many rows of them are read at once. Nobody waits for them, and what is
+due must not be late for them."""
+LOOK_AGAIN: Final[Micros] = SECOND
+"""How long an item rests while the store has very much to write."""
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is left of an item."""
+
+    version: int
+    """Of the command: what becomes of the jobs has it."""
+    at: Micros
+    jobs: deque[EndNote]
+
+
+class EndedJobs:
+    """The jobs of one shard whose ends are to be decided."""
+
+    def __init__(
+        self, work: Work, ends: JobEnds, rows: JobRows, outbox: Outbox, dispatches: DispatchDesk, unwritten_max: int
+    ) -> None:
+        self._work = work
+        self._ends = ends
+        self._rows = rows
+        self._outbox = outbox
+        self._dispatches = dispatches
+        self._unwritten_max = unwritten_max
+        self._left: dict[str, _Left] = {}
+        """By item; read from the item where nothing is known of it."""
+        work.register(KIND, self)
+
+    def begin(self, step: Step, order: Order, note: OwnNote) -> Answer:
+        """Decide of each job of a command, from this step on."""
+        data = {"version": order.version, "at": order.at, "jobs": note.jobs}
+        self._work.begin(step, KIND, None, json.dumps(data, separators=(",", ":")))
+        return Answer(True, OutcomeDetail.BEGUN)
+
+    def row_read(self) -> None:
+        """The row of some job has come."""
+        self._work.wake(ROWS)
+
+    def job_changed(self, step: Step, item: WorkItem, job: Job) -> bool:
+        return True
+
+    def go_on(self, step: Step, item: WorkItem, room: Room) -> Progress:
+        if self._outbox.bytes >= self._unwritten_max:
+            room.take()
+            return Progress(item, step.now + LOOK_AGAIN)
+        left = self._left.get(item.id) or self._left.setdefault(item.id, _read(item))
+        unread: list[EndNote] = []
+        decided = 0
+        while left.jobs and decided + len(unread) < AT_HAND_MAX and not room.used_up:
+            note = left.jobs.popleft()
+            if self._is_at_hand(step, note.job_id):
+                before = len(step.jobs)
+                self._decide(step, note, left)
+                room.take(sum(len(record.value or b"") for record in step.jobs[before:]))
+                decided += 1
+                step.turn = True
+            else:
+                unread.append(note)
+        left.jobs.extendleft(reversed(unread))
+        if not left.jobs:
+            del self._left[item.id]
+            return Progress(None)
+        if decided or room.used_up:
+            return Progress(item)
+        room.take()
+        return Progress(item, waits_for=ROWS)
+
+    def _is_at_hand(self, step: Step, job_id: str) -> bool:
+        """Tell whether it is known what a job is now; its row is asked for where it is not."""
+        if self._outbox.job(job_id) is not None or self._rows.get(job_id) is not None:
+            return True
+        if not self._rows.is_asked(job_id):
+            self._rows.ask(job_id, step.now, aside=True)
+            step.job_reads.append(job_id)
+        return False
+
+    def _decide(self, step: Step, note: EndNote, left: _Left) -> None:
+        job, row = self._outbox.job(note.job_id), self._rows.get(note.job_id)
+        if job is None and row is not None:
+            job = row.job
+            if row.damage is not None:
+                self._dispatches.tell_of_job(step, note.job_id, f"has a damaged row: {row.damage}")
+        if job is None or job.version != note.version or job.state is JobState.DELETED:
+            return
+        step.at_hand, mark = Suspect(JOB, note.job_id), step.mark()
+        try:
+            finishes = note.kind == CommandKind.FINISH
+            (self._ends.finish if finishes else self._ends.remove)(step, job, left.version, left.at)
+        except (CronError, Undecodable, ValueError, TypeError, KeyError, ArithmeticError) as error:
+            # No job may keep the others from their ends.
+            step.back_to(mark)
+            self._dispatches.tell_of_job(step, note.job_id, f"cannot be ended: {type(error).__name__}: {error}"[:1000])
+        if self._outbox.job(note.job_id) is not None:
+            self._rows.forget(note.job_id)
+
+
+def _read(item: WorkItem) -> _Left:
+    data = json.loads(item.data)
+    return _Left(data["version"], data["at"], deque(EndNote(*note) for note in data["jobs"]))
