@@ -108,15 +108,14 @@ class Actives:
         """Return the jobs of which something has not ended, each as ``job_of`` names it."""
         return self._by_job.keys()
 
-    def begin_all(self, begun: Mapping[str, str], executions: Iterable[bytes], now: Micros) -> None:
+    def begin_all(self, begun: Mapping[str, str], actives: Iterable[Active]) -> None:
         """Add executions of jobs that have none and are in no group, one of each: as ``begin`` does, but many at once.
 
         Args:
             begun: their ids by job.
-            executions: their records, in that order.
-            now: when they are published.
+            actives: they, in that order.
         """
-        self._active.update(zip(begun.values(), [Active(one, now) for one in executions], strict=True))
+        self._active.update(zip(begun.values(), actives, strict=True))
         self._by_job.update(begun)
 
     def put(self, execution_id: str, one: Active) -> None:

@@ -119,9 +119,6 @@ class FiringDesk:
                 done, size, following = self._plain.fire(step, due, done, stamp, room, self._faults)
                 room -= size
                 self._file_following(step, following, upto)
-                for entry in due[begun:done]:
-                    if not entry.plan:
-                        self._file_next(step, self._timers.after_last(step, entry))
                 if done == begun:
                     room -= self._decide(step, due[done], stamp, before)
                     done += 1

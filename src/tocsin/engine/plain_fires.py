@@ -16,6 +16,7 @@ from zlib import crc32
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.executions import dispatch_key_end
 from tocsin.domain.instants import Micros
+from tocsin.domain.shard_records import Active
 from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk, Route
 from tocsin.engine.effects import Step
@@ -28,6 +29,10 @@ from tocsin.ports.shard_log import NewRecord
 
 DOTS: Final = 2
 """In the id of an execution that its job's schedule asked for: before the first version of its job, and behind it."""
+GOES_ON: Final = Active(b"", 0)[2:]
+LAST: Final = Active(b"", 0, last=True)[2:]
+"""What is known of an execution as it is dispatched, but for its record and when that was: of what recurs, and of what
+its job ends with."""
 
 
 class Fired(NamedTuple):
@@ -101,13 +106,16 @@ class PlainFires:
         voids, parked, running = self._state.voids, self._parking.jobs(), self._actives.jobs()
         records: list[NewRecord] = []
         values: list[bytes] = []
+        last_values: list[bytes] = []
+        """Of what recurs not: with the end of each its job may end."""
+        actives: list[Active] = []
         begun: dict[str, str] = {}
         """Execution by what ``Actives`` know a job by."""
         routes: dict[tuple[str, str], Route] = {}
         following: dict[tuple[str, Micros], Micros | None] = {}
         """When what follows is due, by plan and nominal time: the same for all jobs that share them."""
         followed: list[tuple[Entry, Micros]] = []
-        size, made = 0, tuple.__new__
+        size, now, made = 0, step.now, tuple.__new__
         # What is looked at does not change in here, but for what begins; and that is looked at as well.
         for entry in islice(due, begin, None):
             run_at, job_id, scheduled_for, _, execution_id, tenant_id, lane, execution, plan = entry
@@ -133,7 +141,7 @@ class PlainFires:
             if plan:
                 key = plan, scheduled_for
                 if key not in following:
-                    following[key] = self._successors.plain_next(plan, scheduled_for, step.now)
+                    following[key] = self._successors.plain_next(plan, scheduled_for, now)
                 at = following[key]
                 if at is None or run_at != scheduled_for:
                     break
@@ -141,19 +149,24 @@ class PlainFires:
             topic, partitions = route
             value = lead + execution[rest:]
             partition = partitions[crc32(job_id.encode()) % len(partitions)]
-            # As ``NewRecord`` makes it, for three fifths of what that costs.
+            # As ``NewRecord`` and ``Active`` make them, for three fifths of what that costs.
             record = made(NewRecord, (topic, partition, f"{tenant_id}|{execution_id}{key_end}", value, None))
             records.append(record)
-            values.append(value)
+            if plan:
+                values.append(value)
+                actives.append(made(Active, (value, now, *GOES_ON)))
+            else:
+                last_values.append(value)
+                actives.append(made(Active, (value, now, *LAST)))
             begun[job] = execution_id
             size += len(value)
-        if not values:
+        if not actives:
             return Fired(begin, 0, [])
-        end = begin + len(values)
-        now = step.now
-        self._actives.begin_all(begun, values, now)
+        end = begin + len(actives)
+        self._actives.begin_all(begun, actives)
         step.records += records
         step.dispatched += values
+        step.dispatched_last += last_values
         step.tally.lateness += [now - entry.run_at for entry in islice(due, begin, end)]
         step.turn = True
         return Fired(end, size, followed)

@@ -386,7 +386,10 @@ class TriggerLoop:
 
     def _wait(self, now: Micros, steps: dict[int, Step]) -> float:
         """Return how long the next poll may wait: until the next entry is due, and not at all while work is at hand."""
-        if any(step.dispatched or step.tally.commands or step.tally.reports for step in steps.values()):
+        if any(
+            step.dispatched or step.dispatched_last or step.tally.commands or step.tally.reports
+            for step in steps.values()
+        ):
             return 0.0
         wake = min((engine.next_wake(now) for engine in self._engines.values()), default=now)
         return min(self._limits.wait_max_s, max(0.0, (wake - self._clock.now()) / SECOND))
