@@ -13,7 +13,7 @@ from tocsin.domain.executions import AttemptHead
 from tocsin.domain.firing import FiringPlan, plan_text
 from tocsin.domain.instants import Micros
 from tocsin.domain.jobs import Job, JobState
-from tocsin.domain.schedules import Manual
+from tocsin.domain.schedules import Delay, Manual, RunAt
 from tocsin.domain.shard_records import Void
 from tocsin.domain.targets import lane_of
 from tocsin.domain.timers import END_CHECK_FIRST, timer_of
@@ -151,7 +151,7 @@ class Filing:
             return entry
         if job.waits_for_timer:
             return None
-        if (held := self.held_key(job)) is not None:
+        if (held := self.held_key(job)) is not None or isinstance(job.definition.schedule, RunAt | Delay):
             return held
         named = self._state.named.get(job.job_id)
         scheduled_for: Micros | None
