@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from tocsin.domain.alert_on import AlertOn, parse_alert_on
@@ -102,8 +102,7 @@ def parse(mapping: object) -> JobDefinition:
     overlap = parse_overlap(reader)
     catch_up = parse_catch_up(reader)
     key = reader.text("idempotency_key", chars_max=IDEMPOTENCY_KEY_CHARS_MAX)
-    ttl = reader.number("finished_ttl_s", low=0, high=FINISHED_TTL_S_MAX, unit="seconds")
-    finished_ttl_s = FINISHED_TTL_S_DEFAULT if ttl is None else float(ttl)
+    finished_ttl_s = _parse_ttl(reader)
     delivery = parse_delivery(reader)
     group = parse_group(reader, overlap)
     if group is not None and key is not None:
@@ -118,6 +117,60 @@ def parse(mapping: object) -> JobDefinition:
         schedule, target, name, labels, metadata, retry, overlap, catch_up, key, finished_ttl_s, delivery,
         concurrency_group=group, max_duration_s=max_duration_s, alert_on=alert_on,
     )  # fmt: skip
+
+
+def _parse_ttl(reader: FieldReader) -> float:
+    ttl = reader.number("finished_ttl_s", low=0, high=FINISHED_TTL_S_MAX, unit="seconds")
+    return FINISHED_TTL_S_DEFAULT if ttl is None else float(ttl)
+
+
+class StoredDefinition(JobDefinition):
+    """A definition as it stands in a snapshot, of which only what the end of a job asks for is parsed at once.
+
+    It was checked before it was stored, and most versions of a job change nothing of it: so it is carried on as it is.
+    Where it is no longer valid, whoever asks for the rest of it meets the ``InvalidInput`` of ``parse``.
+    """
+
+    __slots__ = ("_mapping", "encoded")
+
+    encoded: bytes
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any], encoded: bytes) -> StoredDefinition:
+        """Return the definition that a mapping is, and that is written as these bytes.
+
+        Raises:
+            InvalidInput: its schedule, or how long it is kept, is no longer valid.
+        """
+        faults: list[Fault] = []
+        reader = FieldReader(mapping, "", faults)
+        schedule, ttl_s = parse_schedule(reader), _parse_ttl(reader)
+        if faults or schedule is None:
+            raise InvalidInput(faults)
+        one = cls.__new__(cls)
+        known = (("schedule", schedule), ("finished_ttl_s", ttl_s), ("encoded", encoded), ("_mapping", mapping))
+        for name, value in known:
+            object.__setattr__(one, name, value)
+        return one
+
+    def __getattr__(self, name: str) -> Any:
+        """Parse the rest; only what is not there yet is looked for here."""
+        if name not in _FIELDS:
+            raise AttributeError(name)
+        whole = parse(self._mapping)
+        for each in _FIELDS:
+            object.__setattr__(self, each, getattr(whole, each))
+        return getattr(whole, name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JobDefinition):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_FIELDS: Final = tuple(each.name for each in fields(JobDefinition))
 
 
 def within_group(definition: JobDefinition, group: str | None) -> JobDefinition:

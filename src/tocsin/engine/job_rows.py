@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -63,10 +64,11 @@ class JobRows:
         """Keep an answer; tell whether it was waited for."""
         if self._asked.pop(job_id, None) is None:
             return False
+        aside = job_id in self._aside
         self._aside.discard(job_id)
         self._answered_at = max(self._answered_at, now)
         self.forget(job_id)
-        row = self._read(snapshot)
+        row = self._read(snapshot, self._codec.decode_stored_job if aside else self._codec.decode_job)
         self._rows[job_id] = row
         self._bytes += row.size
         return True
@@ -95,11 +97,11 @@ class JobRows:
         oldest = next(iter(self._asked.values()))
         return now - max(oldest, self._answered_at) >= self._slow_after
 
-    def _read(self, snapshot: bytes | None) -> KnownRow:
+    def _read(self, snapshot: bytes | None, decode: Callable[[bytes], Job]) -> KnownRow:
         if snapshot is None:
             return KnownRow(None, None, 0)
         try:
             # What a row says is acknowledged, the deletes of the rows that it replaced included.
-            return KnownRow(replace(self._codec.decode_job(snapshot), replaced=()), None, len(snapshot))
+            return KnownRow(replace(decode(snapshot), replaced=()), None, len(snapshot))
         except Undecodable as error:
             return KnownRow(None, str(error)[:300], len(snapshot))

@@ -37,6 +37,10 @@ class JobCodec(Protocol):
 
     def decode_job(self, value: bytes | None) -> Job: ...
 
+    def decode_stored_job(self, value: bytes | None) -> Job:
+        """Read a snapshot of which no more is asked than when and for how long: see ``StoredDefinition``."""
+        ...
+
 
 class ExecutionCodec(Protocol):
     """Executions, and what is said of them."""

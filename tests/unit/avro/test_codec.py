@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from io import BytesIO
 
 import fastavro
 import pytest
+from fastavro.schema import parse_schema
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tocsin.adapters.avro import AvroCodec
-from tocsin.adapters.avro.schemas import HEADER_BYTES, record_type
+from tocsin.adapters.avro.schemas import HEADER_BYTES, MAGIC, fingerprint_bytes, record_type, without_logical_types
 from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alerts import Alert
 from tocsin.domain.commands import Command, CommandOutcome
-from tocsin.domain.definitions import parse, to_mapping
+from tocsin.domain.definitions import JobDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey, Place
 from tocsin.domain.errors import Fault, Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
 from tocsin.domain.fleet import DeadLetter, Heartbeat
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.shard_records import Active, ShardHeader, StateChunk, StateDelta, Void
+from tocsin.resources import schemas_dir
 
 CODEC = AvroCodec()
 DEFINITION = parse(
@@ -51,6 +55,65 @@ def test_jobs_come_back_as_they_were() -> None:
     for entry, replaced in ((None, ()), (key, (key, key._replace(version=4)))):
         job = Job("job", "tenant", 5, 4, JobState.ACTIVE, 1, 2, DEFINITION, entry, replaced)
         assert CODEC.decode_job(CODEC.encode_job(job)) == job
+
+
+DEFINITIONS = (
+    DEFINITION,
+    parse(
+        {
+            "schedule": {"cron": "H 2 * * *", "timezone": "Europe/Berlin"},
+            "target": {"type": "handler", "name": "a.b", "pool": "p", "payload": {"n": [1, {"é": None}]}},
+            "retry": {"max_attempts": 3},
+            "finished_ttl_s": 12,
+            "alert_on": ["failure"],
+        }
+    ),
+    parse({"target": {"type": "http", "url": "https://a.test/"}, "concurrency": "queue", "max_duration_s": 5}),
+)
+
+
+def job_of(definition: JobDefinition) -> Job:
+    key = EntryKey(10, "job", 5, 9)
+    return Job("job", "tenant", 5, 4, JobState.ACTIVE, 1, 2, definition, key, (key, key._replace(version=4)))
+
+
+def test_a_stored_job_is_carried_on_as_it_is_and_says_the_same_when_asked() -> None:
+    for definition in DEFINITIONS:
+        job = job_of(definition)
+        value = CODEC.encode_job(job)
+        stored = CODEC.decode_stored_job(value)
+        assert stored.definition.schedule == job.definition.schedule
+        assert stored.definition.finished_ttl_s == job.definition.finished_ttl_s
+        finished = replace(stored, state=JobState.FINISHED, version=8, replaced=(), paused_reason="é")
+        assert CODEC.encode_job(finished) == CODEC.encode_job(
+            replace(job, state=JobState.FINISHED, version=8, replaced=(), paused_reason="é")
+        )
+        assert CODEC.encode_job(stored) == value
+        assert stored == job
+        assert job == stored
+        other = replace(job.definition, name="another")
+        assert stored.definition != other
+        assert replace(stored.definition, name="another") == other
+
+
+def test_a_stored_job_of_a_former_release_is_carried_on_in_the_present_form() -> None:
+    job = job_of(DEFINITIONS[0])
+    value = CODEC.encode_job(job)
+    former = json.loads((schemas_dir() / "history" / "Job.6.avsc").read_text())
+    out = BytesIO(b"")
+    fastavro.schemaless_writer(out, parse_schema(without_logical_types(former)), record_type("Job").decode(value))
+    stored = CODEC.decode_stored_job(MAGIC + fingerprint_bytes(former) + out.getvalue())
+    assert CODEC.encode_job(stored) == value
+    assert stored == job
+
+
+def test_a_damaged_stored_job_is_undecodable() -> None:
+    value = CODEC.encode_job(job_of(DEFINITIONS[0]))
+    for end in range(len(value)):
+        with pytest.raises(Undecodable):
+            CODEC.decode_stored_job(value[:end])
+    with pytest.raises(Undecodable):
+        CODEC.decode_stored_job(value + b"\x00")
 
 
 def test_commands_come_back_as_they_were() -> None:

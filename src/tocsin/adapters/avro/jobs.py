@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
 from tocsin.adapters.avro.command_json import command_from_json
-from tocsin.adapters.avro.schemas import record_type
+from tocsin.adapters.avro.schemas import cut_record, record_type
 from tocsin.adapters.avro.targets import target_to_avro, written_target
 from tocsin.domain.commands import Command, CommandOutcome
-from tocsin.domain.definitions import JobDefinition, parse, to_mapping
+from tocsin.domain.definitions import JobDefinition, StoredDefinition, parse, to_mapping
 from tocsin.domain.entries import EntryKey
 from tocsin.domain.errors import Fault, InvalidInput, Undecodable
 from tocsin.domain.jobs import Job, JobState
@@ -102,52 +102,62 @@ class AvroJobCodec:
         return CommandOutcome(**record)
 
     def encode_job(self, job: Job) -> bytes:
-        return record_type("Job").encode(
-            {
-                "job_id": job.job_id,
-                "tenant_id": job.tenant_id,
-                "version": job.version,
-                "created_version": job.created_version,
-                "state": str(job.state),
-                "created_at": job.created_at,
-                "updated_at": job.updated_at,
-                "definition": _definition_to_avro(to_mapping(job.definition, written_target)),
-                "entry": None if job.entry is None else job.entry._asdict(),
-                "replaced": [key._asdict() for key in job.replaced],
-                "body_hash": job.body_hash,
-                "paused_reason": job.paused_reason,
-                "pending": job.pending,
-                "paused_until": job.paused_until,
-                "finished_at": job.finished_at,
-            }
-        )
+        definition = job.definition
+        record = {
+            "job_id": job.job_id,
+            "tenant_id": job.tenant_id,
+            "version": job.version,
+            "created_version": job.created_version,
+            "state": str(job.state),
+            "created_at": job.created_at,
+            "updated_at": job.updated_at,
+            "entry": None if job.entry is None else job.entry._asdict(),
+            "replaced": [key._asdict() for key in job.replaced],
+            "body_hash": job.body_hash,
+            "paused_reason": job.paused_reason,
+            "pending": job.pending,
+            "paused_until": job.paused_until,
+            "finished_at": job.finished_at,
+        }
+        if isinstance(definition, StoredDefinition):
+            return cut_record("Job", "definition").encode(record, definition.encoded)
+        record["definition"] = _definition_to_avro(to_mapping(definition, written_target))
+        return record_type("Job").encode(record)
 
     def decode_job(self, value: bytes | None) -> Job:
         record = record_type("Job").decode_sparse(value)
-        definition = self._stored_definition(record["definition"])
-        if record["state"] not in JobState.__members__:
-            raise Undecodable(f"has the unknown state {record['state'][:40]!r}")
-        entry = record.get("entry")
-        return Job(
-            job_id=record["job_id"],
-            tenant_id=record["tenant_id"],
-            version=record["version"],
-            created_version=record["created_version"],
-            state=JobState(record["state"]),
-            created_at=record["created_at"],
-            updated_at=record["updated_at"],
-            definition=definition,
-            entry=None if entry is None else EntryKey(**entry),
-            replaced=tuple(EntryKey(**key) for key in record["replaced"]),
-            body_hash=record.get("body_hash"),
-            paused_reason=record.get("paused_reason"),
-            pending=record.get("pending"),
-            paused_until=record.get("paused_until"),
-            finished_at=record.get("finished_at"),
-        )
+        return _job_of(record, _checked(parse, record["definition"]))
 
-    def _stored_definition(self, record: Mapping[str, Any]) -> JobDefinition:
-        try:
-            return parse(_definition_from_avro(record))
-        except InvalidInput as error:
-            raise Undecodable(f"holds a definition that is no longer valid: {error}") from error
+    def decode_stored_job(self, value: bytes | None) -> Job:
+        record, encoded = cut_record("Job", "definition").decode_sparse(value)
+        return _job_of(record, _checked(lambda mapping: StoredDefinition.of(mapping, encoded), record["definition"]))
+
+
+def _job_of(record: Mapping[str, Any], definition: JobDefinition) -> Job:
+    if record["state"] not in JobState.__members__:
+        raise Undecodable(f"has the unknown state {record['state'][:40]!r}")
+    entry = record.get("entry")
+    return Job(
+        job_id=record["job_id"],
+        tenant_id=record["tenant_id"],
+        version=record["version"],
+        created_version=record["created_version"],
+        state=JobState(record["state"]),
+        created_at=record["created_at"],
+        updated_at=record["updated_at"],
+        definition=definition,
+        entry=None if entry is None else EntryKey(**entry),
+        replaced=tuple(EntryKey(**key) for key in record["replaced"]),
+        body_hash=record.get("body_hash"),
+        paused_reason=record.get("paused_reason"),
+        pending=record.get("pending"),
+        paused_until=record.get("paused_until"),
+        finished_at=record.get("finished_at"),
+    )
+
+
+def _checked(read: Callable[[Mapping[str, Any]], JobDefinition], record: Mapping[str, Any]) -> JobDefinition:
+    try:
+        return read(_definition_from_avro(record))
+    except InvalidInput as error:
+        raise Undecodable(f"holds a definition that is no longer valid: {error}") from error

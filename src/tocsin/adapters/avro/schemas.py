@@ -83,13 +83,19 @@ class RecordType:
         Raises:
             Undecodable: the bytes are not a record of this type in any version we know.
         """
-        return self._decode(value, self._read)
+        record: dict[str, Any] = self._decode(value, self._read)
+        return record
 
     def decode_sparse(self, value: bytes | None) -> dict[str, Any]:
         """Read a record as ``decode`` does, but leave out what is absent, in the records within it too."""
-        return self._decode(value, self._read_sparse)
+        record: dict[str, Any] = self._decode(value, self._read_sparse)
+        return record
 
-    def _decode(self, value: bytes | None, read: Read) -> dict[str, Any]:
+    def read_with(self, read: Read, value: bytes | None) -> Any:
+        """Read a record with a reader that reads it in another way."""
+        return self._decode(value, read)
+
+    def _decode(self, value: bytes | None, read: Read) -> Any:
         writer = self.check_prefix(value)
         assert value is not None
         try:
@@ -99,7 +105,7 @@ class RecordType:
         except Exception as error:
             # Parsing raises whatever it runs into: EOFError, UnicodeDecodeError, IndexError, OverflowError, …
             raise Undecodable(f"is a damaged {self.name}: {type(error).__name__}: {error}") from error
-        if not isinstance(record, dict) or end != len(value):
+        if end != len(value):
             where = "ends within" if end > len(value) else "has bytes after the end of"
             raise Undecodable(f"{where} the {self.name}")
         return record
@@ -110,6 +116,53 @@ class RecordType:
         buffer.seek(HEADER_BYTES)
         record: Any = fastavro.schemaless_reader(buffer, writer, self.schema)
         return self.encode(record) + buffer.read()
+
+
+class CutRecord:
+    """A record type with a field that is carried on as bytes: Avro writes a record as its fields one after another."""
+
+    def __init__(self, whole: RecordType, field: str) -> None:
+        schema: Any = whole.schema
+        place = next(n for n, one in enumerate(schema["fields"]) if one["name"] == field)
+        before, after = (
+            {**schema, "fields": schema["fields"][:place]},
+            {**schema, "fields": schema["fields"][place + 1 :]},
+        )
+        self._whole = whole
+        self._field = field
+        self._readers = [reader_of(one, sparse=True) for one in (before, schema["fields"][place]["type"], after)]
+        self._writers = writer_of(before), writer_of(after)
+
+    def decode_sparse(self, value: bytes | None) -> tuple[dict[str, Any], bytes]:
+        """Read a record as ``RecordType.decode_sparse`` does; return it, and the bytes of the field.
+
+        Raises:
+            Undecodable: the bytes are not a record of this type in any version we know.
+        """
+        found: tuple[dict[str, Any], bytes] = self._whole.read_with(self._read, value)
+        return found
+
+    def encode(self, record: dict[str, Any], field: bytes) -> bytes:
+        """Write a record of which the field is written already."""
+        write_before, write_after = self._writers
+        out = bytearray(self._whole.prefix)
+        write_before(out, record)
+        out += field
+        write_after(out, record)
+        return bytes(out)
+
+    def _read(self, value: bytes, at: int) -> tuple[tuple[dict[str, Any], bytes], int]:
+        read_before, read_field, read_after = self._readers
+        record, begin = read_before(value, at)
+        record[self._field], end = read_field(value, begin)
+        rest, at = read_after(value, end)
+        return ({**record, **rest}, value[begin:end]), at
+
+
+@cache
+def cut_record(name: str, field: str) -> CutRecord:
+    """Return a record type with one field that is carried on as bytes."""
+    return CutRecord(record_type(name), field)
 
 
 @cache
