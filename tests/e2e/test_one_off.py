@@ -103,11 +103,11 @@ def test_once_it_has_ended_a_one_off_is_removed_its_key_is_free_and_its_runs_sta
     def succeeded() -> list[str]:
         return [run["execution_id"] for run in system.runs(job) if run["state"] == "SUCCEEDED"]
 
-    once = {"idempotency_key": "kept-briefly", "finished_ttl_s": 0.5}
+    once = {"idempotency_key": "kept-briefly", "finished_ttl_s": 8}
     job = system.create_job(delay_s=0, path="/kept-briefly", **once)
-    (first,) = wait_for("it to run", succeeded)
     other = {"delay_s": 0, "target": {"type": "http", "url": f"{system.target.url}/again"}, **once}
     wait_for("its key to be taken", lambda: system.ask("POST", "/v1/jobs", other).status == 409)
+    (first,) = wait_for("it to run", succeeded)
 
     wait_for("it to be removed", lambda: system.ask("GET", f"/v1/jobs/{job}").status == 404)
     assert succeeded() == [first]
