@@ -3,14 +3,17 @@
 *Through the topic*: records that were encoded before are handed to a producer at once; *decided* is when the last
 outcome was read, *indexed* when the store's index holds a row of each. *Through REST*: requests begin at a steady rate,
 whether or not earlier ones were answered, and each counts from the moment at which it was to begin; then as many as a
-number of connections can make. Run it by ``make bench-create``.
+number of connections can make; then what was created is read at that rate. Run it by ``make bench-create``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import aiohttp
@@ -42,6 +45,7 @@ FRESH_S: Final = SKEW_MS / 1000 + 1
 REST_WARM_UP_S: Final = 8.0
 """So long requests come before those that count: pools are filled, statements prepared, servers' code is compiled, and
 an owner looks no more ids up."""
+READ_WARM_UP_S: Final = 2.0
 TARGET: Final = {"type": "http", "url": "http://127.0.0.1:9/nobody", "body": '{"from": "create"}'}
 
 console = Console()
@@ -105,61 +109,107 @@ def await_indexed(system: Rig, n: int, minutes: range, until_s: float) -> int:
     return counted
 
 
-async def at_a_rate(url: str, per_s: float, lasts_s: float) -> tuple[list[float], Counter[int]]:
-    """Create jobs at a steady rate; return how long each took, ms, and how often each status was answered."""
+class Door:
+    """The REST door of a gateway; each request returns the status of its answer."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self._url = url
+        self._session = session
+
+    async def create(self, created: list[str]) -> int:
+        """Create a job, and note where it is."""
+        body = orjson.dumps({"delay_s": AHEAD_MINUTES * 60, "target": TARGET})
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(f"{self._url}/v1/jobs", data=body, headers=headers) as answer:
+            await answer.read()
+            created.append(answer.headers.get("Location", "/"))
+            return answer.status
+
+    async def read(self, created: list[str]) -> int:
+        """Read one of the jobs that were created."""
+        async with self._session.get(self._url + random.choice(created)) as answer:
+            await answer.read()
+            return answer.status
+
+
+Ask = Callable[[Door], Awaitable[int]]
+
+
+@asynccontextmanager
+async def door_of(url: str) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        yield Door(url, session)
+
+
+async def at_a_rate(url: str, per_s: float, lasts_s: float, ask: Ask) -> tuple[list[float], Counter[int]]:
+    """Ask at a steady rate; return how long each took, ms, and how often each status was answered."""
     took_ms: list[float] = []
     statuses: Counter[int] = Counter()
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with door_of(url) as door:
         begin_s = time.monotonic() + 0.5
 
         async def one(number: int) -> None:
             at_s = begin_s + number / per_s
             await asyncio.sleep(at_s - time.monotonic())
-            statuses[await create(session, url)] += 1
+            statuses[await ask(door)] += 1
             took_ms.append((time.monotonic() - at_s) * 1000)
 
         await asyncio.gather(*(one(number) for number in range(round(per_s * lasts_s))))
     return took_ms, statuses
 
 
-async def as_many_as_can_be(url: str, connections: int, lasts_s: float) -> tuple[float, Counter[int]]:
-    """Create jobs on so many connections, one after another on each; return creates a second, and the statuses."""
+async def as_many_as_can_be(url: str, connections: int, lasts_s: float, ask: Ask) -> tuple[float, Counter[int]]:
+    """Ask on so many connections, one time after another on each; return creates a second, and the statuses."""
     statuses: Counter[int] = Counter()
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with door_of(url) as door:
         began_s = time.monotonic()
 
         async def many() -> None:
             while time.monotonic() < began_s + lasts_s:
-                statuses[await create(session, url)] += 1
+                statuses[await ask(door)] += 1
 
         await asyncio.gather(*(many() for _ in range(connections)))
         took_s = time.monotonic() - began_s
     return statuses[201] / took_s, statuses
 
 
-async def create(session: aiohttp.ClientSession, url: str) -> int:
-    body = orjson.dumps({"delay_s": AHEAD_MINUTES * 60, "target": TARGET})
-    async with session.post(f"{url}/v1/jobs", data=body, headers={"Content-Type": "application/json"}) as answer:
-        await answer.read()
-        return answer.status
+def steadily(url: str, gateway: int, per_s: float, lasts_s: float, ask: Ask) -> dict[str, Any]:
+    """Return latency, statuses and a gateway's CPU time of requests at a steady rate. ``gateway``: its pid."""
+    cpu_before_s = cpu_s(gateway)
+    took_ms, statuses = asyncio.run(at_a_rate(url, per_s, lasts_s, ask))
+    return {
+        "latency_ms": spread(took_ms),
+        "statuses": {str(status): count for status, count in sorted(statuses.items())},
+        "gateway_cpu_us": round((cpu_s(gateway) - cpu_before_s) / len(took_ms) * 1e6),
+    }
 
 
 def through_rest(url: str, gateway: int, per_s: float, lasts_s: float, connections: int) -> dict[str, Any]:
     """Return the figures of the REST door. ``gateway``: its pid."""
-    asyncio.run(at_a_rate(url, per_s, REST_WARM_UP_S))
-    cpu_before_s = cpu_s(gateway)
-    took_ms, statuses = asyncio.run(at_a_rate(url, per_s, lasts_s))
-    used_s = cpu_s(gateway) - cpu_before_s
-    most_per_s, most_statuses = asyncio.run(as_many_as_can_be(url, connections, lasts_s / 2))
+    created: list[str] = []
+
+    def create(door: Door) -> Awaitable[int]:
+        return door.create(created)
+
+    asyncio.run(at_a_rate(url, per_s, REST_WARM_UP_S, create))
+    creates = steadily(url, gateway, per_s, lasts_s, create)
+    most_per_s, most_statuses = asyncio.run(as_many_as_can_be(url, connections, lasts_s / 2, create))
+
+    def read(door: Door) -> Awaitable[int]:
+        return door.read(created)
+
+    asyncio.run(at_a_rate(url, per_s, READ_WARM_UP_S, read))
+    reads = steadily(url, gateway, per_s, lasts_s / 4, read)
     return {
         "per_s": per_s,
         "lasts_s": lasts_s,
-        "latency_ms": spread(took_ms),
-        "statuses": {str(status): count for status, count in sorted(statuses.items())},
-        "gateway_cpu_us_per_create": round(used_s / len(took_ms) * 1e6),
+        "latency_ms": creates["latency_ms"],
+        "statuses": creates["statuses"],
+        "gateway_cpu_us_per_create": creates["gateway_cpu_us"],
         "connections": connections,
         "created_per_s_on_these": round(most_per_s),
         "statuses_on_these": {str(status): count for status, count in sorted(most_statuses.items())},
+        "reads": reads,
     }
 
 
