@@ -6,6 +6,7 @@ Nothing is filed at or before the cursor, which says that all up to it is decide
 from __future__ import annotations
 
 from dataclasses import replace
+from sys import intern
 
 from tocsin.domain import ids
 from tocsin.domain.entries import Entry, EntryKey, Place
@@ -103,10 +104,10 @@ class Filing:
             key.scheduled_for,
             key.version,
             execution_id,
-            job.tenant_id,
+            intern(job.tenant_id),
             lane_of(target),
             execution,
-            self.text(job),
+            intern(self.text(job)),
         )
 
     def row_of(self, job: Job, key: EntryKey) -> Entry:

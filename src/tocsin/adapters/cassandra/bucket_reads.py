@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,6 +38,18 @@ class _Read:
     """Where the present query begins; ``paging_state`` is a mark inside that query."""
     seen: tuple[int, str, int, int] = BEFORE_ALL
     paging_state: bytes | None = None
+
+
+def entries_of(rows: Iterable[Sequence[Any]]) -> list[Entry]:
+    """Return entries whose tenants, lanes and plans are one text each, however many rows say the same: they are kept in
+    memory, and told from one another in a burst."""
+    texts: dict[Any, Any] = {}
+    one = texts.setdefault
+    return [
+        Entry(run_at, job_id, scheduled_for, version, execution_id, one(tenant, tenant), one(lane, lane), execution,
+              one(plan, plan))
+        for run_at, job_id, scheduled_for, version, execution_id, tenant, lane, execution, plan in rows
+    ]  # fmt: skip
 
 
 class BucketReads:
@@ -127,7 +139,7 @@ class BucketReads:
         )
 
     def _page(self, read: _Read, rows: ResultSet) -> None:
-        entries = [Entry._make(row) for row in rows.current_rows]
+        entries = entries_of(rows.current_rows)
         following = rows.paging_state
         if following is None:
             # The mark is read after the rows: if it is there then, nothing was lost before they were read.
