@@ -30,6 +30,7 @@ from tocsin.engine.work import Progress, Room, Work
 
 KIND: Final = "ended_jobs"
 ROWS: Final = "ended jobs: a row"
+NEXT: Final = "ended jobs: the end of an item"
 AT_HAND_MAX: Final = 128
 """So many jobs are looked at in a step, and so many rows of them are read at once. Nobody waits for them, and what is
 due must not be late for them."""
@@ -60,7 +61,7 @@ class EndedJobs:
         self._dispatches = dispatches
         self._unwritten_max = unwritten_max
         self._left: dict[str, _Left] = {}
-        """By item; read from the item where nothing is known of it."""
+        """By item, the oldest first; read from the item where nothing is known of it."""
         work.register(KIND, self)
 
     def begin(self, step: Step, order: Order, note: OwnNote) -> Answer:
@@ -81,6 +82,9 @@ class EndedJobs:
             room.take()
             return Progress(item, step.now + LOOK_AGAIN)
         left = self._left.get(item.id) or self._left.setdefault(item.id, _read(item))
+        if self._oldest() != item.id:
+            room.take()
+            return Progress(item, waits_for=NEXT)
         unread: list[EndNote] = []
         decided = 0
         while left.jobs and decided + len(unread) < AT_HAND_MAX and not room.used_up:
@@ -96,11 +100,18 @@ class EndedJobs:
         left.jobs.extendleft(reversed(unread))
         if not left.jobs:
             del self._left[item.id]
+            self._work.wake(NEXT)
             return Progress(None)
         if decided or room.used_up:
             return Progress(item)
         room.take()
         return Progress(item, waits_for=ROWS)
+
+    def _oldest(self) -> str:
+        """Return the item that goes on: one at a time, so that what is read and decided at once has a bound."""
+        while not self._work.has(oldest := next(iter(self._left))):
+            del self._left[oldest]
+        return oldest
 
     def _is_at_hand(self, step: Step, job_id: str) -> bool:
         """Tell whether it is known what a job is now; its row is asked for where it is not."""

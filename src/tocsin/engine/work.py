@@ -104,6 +104,10 @@ class Work:
         items = (self._state.work[item_id] for item_id in self._by_job.get(job_id, ()))
         return [item for item in items if item.kind == kind]
 
+    def has(self, item_id: str) -> bool:
+        """Tell whether an item is under way."""
+        return item_id in self._state.work
+
     def has_job(self, job_id: str) -> bool:
         """Tell whether work of a job is under way."""
         return job_id in self._by_job

@@ -14,6 +14,7 @@ from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.timers import is_timer, note_of
+from tocsin.engine.ended_jobs import AT_HAND_MAX, KIND
 from tocsin.ports.shard_log import COMMANDS
 
 SEEDS = int(os.environ.get("STORM_SEEDS", "20"))
@@ -181,6 +182,28 @@ def test_many_jobs_end_by_few_commands(world: World) -> None:
     world.run(10)
     assert {_state(world, job) for job in jobs} == {"FINISHED"}
     assert len(_own_kinds(world)) <= 3
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_so_many_jobs_end_at_once_and_their_rows_are_read_a_share_at_a_time(world: World, crash: bool) -> None:
+    jobs = [world.create(in_s=10 + n % 3) for n in range(450)]
+    world.run(14, step_s=1)
+    world.store.held = True
+    for number, execution in enumerate(world.executions()):
+        world.report(execution)
+        if number % 150 == 149:
+            world.run(1)
+    rows = world.engines[0].commands._rows
+    assert 0 < len(rows._asked) <= AT_HAND_MAX, "whatever waits"
+    assert len([one for one in world.engines[0].state.work.values() if one.kind == KIND]) == 3
+    if crash:
+        world.start()
+        world.store.held = True
+        world.run(1)
+    world.store.held = False
+    world.run(20, step_s=1)
+    assert {_state(world, job) for job in jobs} == {"FINISHED"}
+    assert not work_of(world.engines[0])
 
 
 @pytest.mark.parametrize("crash", [False, True])
