@@ -130,6 +130,10 @@ class CountingStore:
     def begin_job_read(self, shard: int, job_id: str) -> None:
         self._done.append(JobRead(shard, job_id, self._jobs.get(job_id)))
 
+    def begin_job_reads(self, shard: int, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            self.begin_job_read(shard, job_id)
+
     def begin_writes(self, shard: int, turn: int, writes: StoreWrites) -> None:
         self.writes.append(writes)
         self._done.append(WritesDone(shard, turn))

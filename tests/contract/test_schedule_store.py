@@ -88,6 +88,15 @@ def read_job(store: ScheduleStore, shard: int, job_id: str) -> bytes | None:
     return found.snapshot
 
 
+def test_rows_of_many_jobs_are_read_at_once(store: ScheduleStore, shard: int) -> None:
+    rows = {f"many-{shard}-{number}": b"snapshot %d" % number for number in range(40)}
+    write(store, shard, StoreWrites(jobs=tuple(JobRow(job_id, 1, snapshot) for job_id, snapshot in rows.items())))
+    wanted: dict[str, bytes | None] = rows | {f"none-{number}": None for number in range(9)}
+    store.begin_job_reads(shard, list(wanted))
+    found = until(store, lambda seen: len(seen) == len(wanted))
+    assert sorted(found, key=str) == sorted((JobRead(shard, *one) for one in wanted.items()), key=str)
+
+
 def test_an_unwritten_bucket_is_one_empty_last_page(store: ScheduleStore, shard: int) -> None:
     assert [(list(page.entries), page.last) for page in read_bucket(store, shard)] == [([], True)]
 

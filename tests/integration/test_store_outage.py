@@ -240,11 +240,14 @@ def test_a_write_that_is_refused_for_good_is_told_loudly_and_holds_up_nobody(add
         assert "upsert_job('kkk" in told[0]["request"]
         assert len(told[0]["request"]) < 300
         assert not [line for line in logs if line.get("action") == "store.retry"]
-        for row in good:
-            store.begin_job_read(1, row.job_id)
-        assert sorted(until(store, lambda seen: len(seen) == 20)) == sorted(
-            JobRead(1, r.job_id, b"snapshot") for r in good
+        # Read together with a key that no row can have, and with a job that is not there.
+        store.begin_job_reads(
+            1, [*(row.job_id for row in good[:9]), "k" * 70_000, "nobody", *(r.job_id for r in good[9:])]
         )
+        found = {
+            one.job_id: one.snapshot for one in until(store, lambda seen: len(seen) == 22) if isinstance(one, JobRead)
+        }
+        assert found == {"k" * 70_000: None, "nobody": None} | {row.job_id: b"snapshot" for row in good}
     finally:
         store.close()
 

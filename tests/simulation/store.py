@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
@@ -64,6 +65,10 @@ class SimStore:
 
     def begin_job_read(self, shard: int, job_id: str) -> None:
         self._requests.append(Request("job", shard, job_id, []))
+
+    def begin_job_reads(self, shard: int, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            self.begin_job_read(shard, job_id)
 
     def begin_writes(self, shard: int, turn: int, writes: StoreWrites) -> None:
         self._requests.append(Request("write", shard, turn, _rows(writes)))

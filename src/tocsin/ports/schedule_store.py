@@ -91,6 +91,10 @@ class ScheduleStore(Protocol):
         """Read a job's row at LOCAL_QUORUM; completes as ``JobRead``."""
         ...
 
+    def begin_job_reads(self, shard: int, job_ids: Sequence[str]) -> None:
+        """Read the rows of several jobs, in few requests; each completes as a ``JobRead``, in any order."""
+        ...
+
     def begin_writes(self, shard: int, turn: int, writes: StoreWrites) -> None:
         """Write, batched by index partition; completes as ``WritesDone`` with the same turn."""
         ...

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
@@ -34,6 +34,8 @@ log = structlog.get_logger()
 _IMPOSSIBLE_KEY: Final = re.compile(r"\bkey (length|may)\b|UnicodeEncodeError", re.IGNORECASE)
 """In refusals of keys that no row can have."""
 _LOG_EVERY_S: Final = 1.0
+JOBS_A_READ: Final = 16
+"""So many jobs' rows are read by one request: each may have some hundred kilobytes."""
 THIN_ROWS: Final = 10
 """Fewer rows of a minute than this travel with those of other minutes."""
 _BUCKET_KEY: Final = struct.Struct(">HqBHiB").pack
@@ -105,6 +107,41 @@ class CassandraScheduleStore:
                 urgent=True,
                 refused=refused,
                 what=lambda: f"the row of job {job_id[:80]!r}",
+            )
+        )
+
+    def begin_job_reads(self, shard: int, job_ids: Sequence[str]) -> None:
+        # A request costs the client and the node as much as five rows do.
+        for at in range(0, len(job_ids), JOBS_A_READ):
+            part = job_ids[at : at + JOBS_A_READ]
+            if len(part) == 1:
+                self.begin_job_read(shard, part[0])
+            else:
+                self._begin_joint_read(shard, part)
+
+    def _begin_joint_read(self, shard: int, job_ids: Sequence[str]) -> None:
+        generation = self._generations[shard]
+
+        def succeeded(rows: ResultSet) -> None:
+            found = dict(rows.current_rows)
+            for job_id in job_ids:
+                self._done.append((generation, JobRead(shard, job_id, found.get(job_id)), 0))
+
+        def refused(_error: TocsinError) -> bool:
+            """Find the id that the others are refused for."""
+            if self._counts(shard, generation):
+                for job_id in job_ids:
+                    self.begin_job_read(shard, job_id)
+            return True
+
+        self._pump.submit(
+            Request(
+                lambda connection: connection.bound("select_jobs", (job_ids,)),
+                succeeded,
+                lambda: self._counts(shard, generation),
+                urgent=True,
+                refused=refused,
+                what=lambda: f"the rows of {len(job_ids)} jobs, {job_ids[0][:80]!r} among them",
             )
         )
 

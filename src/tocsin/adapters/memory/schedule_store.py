@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.ports.schedule_store import BucketPage, Completion, JobRead, JobRow, StoreWrites, WritesDone
@@ -92,6 +92,10 @@ class MemoryScheduleStore:
 
     def begin_job_read(self, shard: int, job_id: str) -> None:
         self._begin(shard, lambda: [JobRead(shard, job_id, self.tables.snapshot(job_id))])
+
+    def begin_job_reads(self, shard: int, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            self.begin_job_read(shard, job_id)
 
     def begin_writes(self, shard: int, turn: int, writes: StoreWrites) -> None:
         def write() -> list[Completion]:

@@ -379,8 +379,7 @@ class TriggerLoop:
         for shard, step in steps.items():
             for minute in step.bucket_reads:
                 self._store.begin_bucket_read(shard, minute)
-            for job_id in step.job_reads:
-                self._store.begin_job_read(shard, job_id)
+            self._store.begin_job_reads(shard, step.job_reads)
             if step.jobs_page is not None:
                 self._jobs_log.begin_read(shard, step.jobs_page, self._limits.jobs_page_records_max)
 
