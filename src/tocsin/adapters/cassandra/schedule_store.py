@@ -136,7 +136,7 @@ class CassandraScheduleStore:
 
         self._pump.submit(
             Request(
-                lambda connection: connection.bound("select_jobs", (job_ids,)),
+                lambda connection: connection.bound("select_jobs_among", (job_ids,)),
                 succeeded,
                 lambda: self._counts(shard, generation),
                 urgent=True,
