@@ -56,12 +56,15 @@ def is_retryable(kind: ReportKind, error: AttemptError | None, policy: RetryPoli
     return error.error_class not in FINAL_CLASSES
 
 
+_WELL: Final = (ReportKind.SUCCEEDED, ReportKind.ACCEPTED)
+
+
 def speaks_against_target(kind: ReportKind, error: AttemptError | None) -> bool | None:
     """Tell whether an end shows that a target fails as a whole; None where it says nothing of the target.
 
     An answer that refuses one request shows that the target lives, and so does one that asks for patience.
     """
-    if kind in (ReportKind.SUCCEEDED, ReportKind.ACCEPTED):
+    if kind in _WELL:
         return False
     if kind is ReportKind.TIMED_OUT:
         return True

@@ -34,7 +34,7 @@ def murmur2(data: bytes) -> int:
 
 def shard_key(job_id: str) -> str:
     """Return what decides a job's shard: its id, or the part before ``~`` (jobs of one concurrency group share it)."""
-    return job_id.split("~", 1)[0]
+    return job_id if "~" not in job_id else job_id.split("~", 1)[0]
 
 
 def shard_of(job_id: str, shards: int) -> int:

@@ -27,6 +27,9 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half_open"
 
 
+_CLOSED = BreakerState.CLOSED  # by the class it is looked up slowly, and it is named for each attempt
+
+
 @dataclass(frozen=True, slots=True)
 class BreakerLimits:
     """When a breaker opens, and for how long.
@@ -69,7 +72,7 @@ class CircuitBreaker:
 
     def ended(self, ref: object, failed: bool | None, now_s: float) -> None:
         """Note the end of an attempt that was let through; ``failed`` is None where it says nothing of the target."""
-        if self.state is BreakerState.CLOSED:
+        if self.state is _CLOSED:
             if failed is not None:
                 self._ends.note(failed, now_s)
             if failed and self._ends.passes(self._limits.failed_share, self._limits.failures_min, now_s):

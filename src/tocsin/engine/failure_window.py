@@ -23,7 +23,8 @@ class FailureWindow:
 
     def note(self, failed: bool, now: float) -> None:
         """Count an end."""
-        self._move_on(now)
+        if now - self._since >= self._half:
+            self._move_on(now)
         self._all += 1
         self._failed += failed
 

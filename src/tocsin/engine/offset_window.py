@@ -27,6 +27,10 @@ class Seen(Enum):
     """It lies below the position: nothing to do."""
 
 
+# By the class they are looked up slowly, and they are named for each record.
+_NEW, _BEGUN = Seen.NEW, Seen.BEGUN
+
+
 class OffsetWindow:
     """Tracks one partition through one assignment.
 
@@ -53,7 +57,8 @@ class OffsetWindow:
         """Begun by a predecessor, and not settled; also those that were not received yet."""
         self._skips = {start + offset for offset in marks.settled}
         """Settled by a predecessor, and not received yet."""
-        self._takeovers = marks.takeovers
+        self.takeovers = marks.takeovers
+        """How many owners in a row, this one included, have settled nothing."""
         self._doubtful_below = start + marks.doubt
         self._doubtful: set[int] = set()
         """Received, in doubt, and not settled."""
@@ -72,11 +77,6 @@ class OffsetWindow:
     def unsettled(self) -> int:
         """How many received offsets are not settled."""
         return len(self._order) - len(self._settled)
-
-    @property
-    def takeovers(self) -> int:
-        """How many owners in a row, this one included, have settled nothing."""
-        return self._takeovers
 
     @property
     def is_full(self) -> bool:
@@ -111,11 +111,11 @@ class OffsetWindow:
             return Seen.SETTLED
         self._order.append(offset)
         if offset in self._inherited:
-            return Seen.BEGUN
+            return _BEGUN
         if offset < self._doubtful_below:
             self._doubtful.add(offset)
-            return Seen.BEGUN
-        return Seen.NEW
+            return _BEGUN
+        return _NEW
 
     def _forget_undelivered(self, low: int, high: int) -> None:
         self._skips = {offset for offset in self._skips if not low <= offset < high}
@@ -123,10 +123,11 @@ class OffsetWindow:
 
     def can_begin(self, offset: int) -> bool:
         """Tell whether a received offset may be put on the begun list now."""
-        if offset in self._inherited or offset in self._doubtful:
-            return True
-        room = len(self._begun) + len(self._inherited) < self._begun_max
-        return room and offset - self.prefix < self._window_max
+        return offset in self._inherited or offset in self._doubtful or self._has_room(offset)
+
+    def _has_room(self, offset: int) -> bool:
+        first = self._order[0] if self._order else self._position
+        return len(self._begun) + len(self._inherited) < self._begun_max and offset - first < self._window_max
 
     def begin(self, offset: int) -> None:
         """Put a received offset on the begun list; it may start once a commit that lists it is acknowledged."""
@@ -135,10 +136,11 @@ class OffsetWindow:
 
     def try_begin(self, offset: int) -> bool:
         """Put a received offset on the begun list where that can be done now; tell whether it was."""
-        if not self.can_begin(offset):
+        if offset in self._inherited or offset in self._doubtful:
+            return True
+        if not self._has_room(offset):
             return False
-        if offset not in self._inherited and offset not in self._doubtful:
-            self._begun.add(offset)
+        self._begun.add(offset)
         return True
 
     def withdraw(self, offset: int) -> None:
@@ -159,7 +161,7 @@ class OffsetWindow:
             self._doubtful.remove(offset)
         else:
             raise ValueError(f"offset {offset} is not begun")
-        self._takeovers = 0
+        self.takeovers = 0
         order = self._order
         if order[0] != offset:
             self._settled.add(offset)
@@ -174,7 +176,7 @@ class OffsetWindow:
         Args:
             released: the owner gives the partition up in peace, which ends the count of takeovers.
         """
-        takeovers = 0 if released else self._takeovers
+        takeovers = 0 if released else self.takeovers
         prefix = self.prefix
         doubt = max(0, self._doubtful_below - prefix)
         if not (self._settled or self._skips or self._begun or self._inherited or takeovers or doubt):

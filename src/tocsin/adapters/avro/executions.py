@@ -20,7 +20,6 @@ from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alert_on import AlertOn, words_of
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
-from tocsin.domain.instants import Micros
 from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
@@ -242,16 +241,7 @@ class AvroExecutionCodec:
             },
         )
 
-    def encode_plain_end(
-        self,
-        head_bytes: bytes,
-        kind: str,
-        worker_id: str,
-        started_at: Micros,
-        finished_at: Micros,
-        redelivered: bool,
-    ) -> bytes:
-        return plain_end(head_bytes, str(kind), worker_id, started_at, finished_at, redelivered)
+    encode_plain_end = staticmethod(plain_end)
 
     def decode_report(self, value: bytes | None) -> AttemptReport:
         head, head_bytes, record = _split("AttemptReport", value)

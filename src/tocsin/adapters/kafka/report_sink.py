@@ -17,6 +17,26 @@ from tocsin.domain.sharding import shard_key
 log = structlog.get_logger()
 
 RETRY_PAUSE_S: Final = 1.0
+ANY_PARTITION: Final = -1
+"""The partitioner chooses it, by the key."""
+
+
+class _Sent:
+    """A report under way: what the client library calls when it has arrived, or cannot. Cheaper than a closure."""
+
+    __slots__ = ("job_id", "ref", "report", "sink")
+
+    def __init__(self, sink: KafkaReportSink, ref: Any, job_id: str, report: bytes) -> None:
+        self.sink = sink
+        self.ref = ref
+        self.job_id = job_id
+        self.report = report
+
+    def __call__(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.sink.on_delivery(self.ref)
+        else:
+            self.sink.on_failure(error, self.ref, self.job_id, self.report)
 
 
 class KafkaReportSink:
@@ -37,20 +57,19 @@ class KafkaReportSink:
         self._fatal: KafkaError | None = None
 
     def send(self, ref: Any, job_id: str, report: bytes) -> None:
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                self._acknowledged.append(ref)
-            else:
-                self._on_failure(error, ref, job_id, report)
-
         try:
-            self._producer.produce(self._topic, report, shard_key(job_id).encode(), on_delivery=delivered)
+            sent = _Sent(self, ref, job_id, report)
+            self._producer.produce(self._topic, report, shard_key(job_id).encode(), ANY_PARTITION, sent)
         except BufferError:
             self._later(ref, job_id, report)
         except KafkaException as exception:
-            self._on_failure(exception.args[0], ref, job_id, report)
+            self.on_failure(exception.args[0], ref, job_id, report)
 
-    def _on_failure(self, error: KafkaError, ref: Any, job_id: str, report: bytes) -> None:
+    def on_delivery(self, ref: Any) -> None:
+        """Note what became durable."""
+        self._acknowledged.append(ref)
+
+    def on_failure(self, error: KafkaError, ref: Any, job_id: str, report: bytes) -> None:
         if error.fatal():
             self._fatal = error
         log.error("a report was not delivered; it is sent again", action="worker.report_failed", error=error.str())

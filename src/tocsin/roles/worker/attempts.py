@@ -38,12 +38,15 @@ PREDECESSOR: Final = "predecessor"
 """Why a record on the begun list of the last owner is returned."""
 
 
-class Sent(NamedTuple):
-    """A report under way."""
+# By the class they are looked up slowly, and they are named for each attempt.
+_CANCELLED, _RETURNED = ReportKind.CANCELLED, ReportKind.RETURNED
+_RUNNING, _REPORTED = Stage.RUNNING, Stage.REPORTED
+
+
+class Asked(NamedTuple):
+    """A report under way that asks for a lease. One that closes a dispatch is known by the item itself."""
 
     item: Item
-    lease: bool
-    """It asks for a lease; otherwise it closes the dispatch."""
 
 
 class Attempts:
@@ -104,15 +107,17 @@ class Attempts:
         """Start what an acknowledged commit has marked, and return what a predecessor had begun."""
         self._read_cancels()
         now, now_s = self._clock.now(), self._monotonic_s()
-        attempts = []
+        lease_at_s, overdue_s = now_s + self._limits.lease_after_s, now_s + self._limits.overdue_s
+        wary = bool(self._cancels or self._breakers.disturbed)
+        held, decode, attempts, redelivered = self._held, self._codec.decode_execution, [], 0
         for item in items:
-            if self._is_here_already(item):
+            if item.key in held and self._is_here_already(item):
                 continue
             if item.inherited:
                 self._give_back_unread(item)
                 continue
             try:
-                execution = self._codec.decode_execution(item.value)
+                execution = decode(item.value)
             except Undecodable as error:
                 self._set_aside(item, str(error))
                 continue
@@ -120,18 +125,19 @@ class Attempts:
             if isinstance(target, MessageTarget):
                 self._set_aside(item, f"has a target of the type {target.type!r}, which does not run in this lane")
                 continue
-            if self._keep_out(item, execution, now, now_s):
+            if (wary or item.surplus) and self._keep_out(item, execution, now, now_s):
                 continue
-            item.stage, item.execution, item.value = Stage.RUNNING, execution, None
-            item.started_at, item.timeout_s = now, target.timeout_s
-            item.lease_at_s = now_s + self._limits.lease_after_s
-            item.overdue_at_s = now_s + target.timeout_s + self._limits.overdue_s
+            timeout_s, again = target.timeout_s, execution.head.losses > 0
+            item.stage, item.execution, item.value = _RUNNING, execution, None
+            item.started_at, item.timeout_s = now, timeout_s
+            item.lease_at_s, item.overdue_at_s = lease_at_s, overdue_s + timeout_s
             self.running[item] = None
-            self._hold(item)
-            attempts.append(Attempt(item, execution, execution.head.losses > 0))
+            if item.key is not None:
+                held[item.key] = item
+            attempts.append(Attempt(item, execution, again))
+            redelivered += again
         if attempts:
             self._runner.start(attempts)
-            redelivered = sum(attempt.redelivered for attempt in attempts)
             self._meter.started(len(attempts) - redelivered, redelivered)
 
     def _keep_out(self, item: Item, execution: Execution, now: Micros, now_s: float) -> bool:
@@ -204,26 +210,29 @@ class Attempts:
     def collect(self, wait_s: float) -> int:
         """Report what has ended, settle what is acknowledged; return how many of both."""
         ends = self._runner.ended()
-        now_s = self._monotonic_s()
-        for end in ends:
-            self._on_end(end, now_s)
+        if ends:
+            self._on_ends(ends)
         self._tell_durations()
-        acknowledged: list[Sent] = self._reports.acknowledged(wait_s)
-        self._unacknowledged -= len(acknowledged)
-        for sent in acknowledged:
-            self._on_acknowledged(sent)
-        self._meter.reported(len(acknowledged))
+        acknowledged: list[Item | Asked] = self._reports.acknowledged(wait_s)
+        if acknowledged:
+            self._unacknowledged -= len(acknowledged)
+            self._on_acknowledged(acknowledged)
+            self._meter.reported(len(acknowledged))
         return len(ends) + len(acknowledged)
 
-    def _on_acknowledged(self, sent: Sent) -> None:
-        item, key = sent.item, sent.item.key
-        if sent.lease:
-            item.lease = Lease.HELD
-        elif key is not None and self._held.get(key) is item:
-            del self._held[key]
-        item.partition.settle(item)
-        if item.heir is not None:
-            item.heir.partition.settle(item.heir)
+    def _on_acknowledged(self, sent: Sequence[Item | Asked]) -> None:
+        held = self._held
+        for one in sent:
+            if isinstance(one, Asked):
+                item = one.item
+                item.lease = Lease.HELD
+            else:
+                item = one
+                if item.key is not None and held.get(item.key) is item:
+                    del held[item.key]
+            item.partition.settle(item)
+            if item.heir is not None:
+                item.heir.partition.settle(item.heir)
 
     def _tell_durations(self) -> None:
         if self._durations:
@@ -231,32 +240,33 @@ class Attempts:
                 self._meter.finished(kind, durations_s)
             self._durations.clear()
 
-    def _on_end(self, end: AttemptEnd, now_s: float) -> None:
-        item: Item = end.ref
-        if item in self.stuck:
-            self.stuck.discard(item)
-            return
-        self.running.pop(item, None)
-        self._close_ended(item, end, now_s)
+    def _on_ends(self, ends: Sequence[AttemptEnd]) -> None:
+        now_s = self._monotonic_s()
+        for end in ends:
+            item: Item = end.ref
+            if self.stuck and item in self.stuck:
+                self.stuck.discard(item)
+                continue
+            self.running.pop(item, None)
+            self._close_ended(item, end, now_s)
 
     def _close_ended(self, item: Item, end: AttemptEnd, now_s: float) -> None:
         """Report an end, also of an attempt whose partition is gone: the owner knows whether it still counts."""
         execution = item.execution
         assert execution is not None
-        self._breakers.ended(item, execution, end.kind, end.error, now_s)
-        if item.abandoned is not None and end.kind is ReportKind.CANCELLED:
+        kind = end.kind
+        self._breakers.ended(item, execution, kind, end.error, now_s)
+        if item.abandoned is not None and kind is _CANCELLED:
             self._return(item, execution, item.abandoned)
             return
-        if end.kind is ReportKind.RETURNED:
+        if kind is _RETURNED:
             self._return(item, execution, end.error.error_class if end.error else "", end.started, end.error)
             return
         self._close(item, execution.head.job_id, self._reporter.ended(execution, end))
-        lasted_s = (end.finished_at - end.started_at) / SECOND
-        durations_s = self._durations.get(end.kind)
+        durations_s = self._durations.get(kind)
         if durations_s is None:
-            self._durations[end.kind] = [lasted_s]
-        else:
-            durations_s.append(lasted_s)
+            durations_s = self._durations[kind] = []
+        durations_s.append((end.finished_at - end.started_at) / SECOND)
 
     def _return(
         self,
@@ -273,13 +283,10 @@ class Attempts:
         self._meter.returned(reason, 1)
 
     def _close(self, item: Item, job_id: str, report: bytes) -> None:
-        item.stage = Stage.REPORTED
+        item.stage = _REPORTED
         item.value = item.execution = None
-        self._send(Sent(item, lease=False), job_id, report)
-
-    def _send(self, sent: Sent, job_id: str, report: bytes) -> None:
         self._unacknowledged += 1
-        self._reports.send(sent, job_id, report)
+        self._reports.send(item, job_id, report)
 
     def lease(self, items: Iterable[Item]) -> None:
         """Report as RUNNING what runs and was not reported yet, nor told to stop."""
@@ -290,11 +297,9 @@ class Attempts:
             execution = item.execution
             assert execution is not None
             item.lease = Lease.ASKED
-            self._send(
-                Sent(item, lease=True),
-                execution.head.job_id,
-                self._reporter.running(execution, item.started_at, item.timeout_s),
-            )
+            report = self._reporter.running(execution, item.started_at, item.timeout_s)
+            self._unacknowledged += 1
+            self._reports.send(Asked(item), execution.head.job_id, report)
             count += 1
         if count:
             self._meter.leased(count)

@@ -50,6 +50,11 @@ class Breakers:
     def __len__(self) -> int:
         return len(self._breakers)
 
+    @property
+    def disturbed(self) -> bool:
+        """Something is kept away from: not everything may start."""
+        return bool(self._disturbed)
+
     def wait_s(self, ref: object, execution: Execution, now_s: float) -> float | None:
         """Return how long to stay away from an execution's target; None: it may start now, under ``ref``."""
         if not self._disturbed:
@@ -60,7 +65,8 @@ class Breakers:
         breaker = self._breakers[key]
         before = breaker.state
         admitted = breaker.admit(ref, now_s)
-        self._tell(key, before, breaker)
+        if breaker.state is not before:
+            self._tell(key, before, breaker)
         return None if admitted else breaker.try_at_s - now_s
 
     def ended(
@@ -79,7 +85,8 @@ class Breakers:
             self._breakers[key] = self._breakers.pop(key)
         before = breaker.state
         breaker.ended(ref, failed, now_s)
-        self._tell(key, before, breaker)
+        if breaker.state is not before:
+            self._tell(key, before, breaker)
 
     def _forget_oldest(self) -> None:
         if len(self._breakers) > self._kept_max:
@@ -88,8 +95,6 @@ class Breakers:
             self._disturbed.discard(oldest)
 
     def _tell(self, key: Key, before: BreakerState, breaker: CircuitBreaker) -> None:
-        if breaker.state is before:
-            return
         if breaker.state is BreakerState.CLOSED:
             self._disturbed.discard(key)
         else:

@@ -9,8 +9,9 @@ keeps it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final
 
 from tocsin.domain.retries import RETURN_DELAY_S
@@ -21,6 +22,7 @@ CAP: Final = "cap"
 GIVEN_BACK_AT_ONCE: Final = 250
 """So much is given back in one step of a lane, so that its partitions' begun lists keep room for what starts."""
 PACE_MEASURED_S: Final = 4.0
+_tenant_of = attrgetter("tenant")
 
 
 class Shares:
@@ -35,16 +37,12 @@ class Shares:
         self.room = 0
         self._running_max = running_max
         self._tenant_running_max = tenant_running_max
-        self._counts: dict[bytes, int] = {}
+        self._counts: Counter[bytes] = Counter()
 
     def count(self, under_way: Iterable[Item]) -> None:
         """Learn what is under way now."""
-        counts: dict[bytes, int] = {}
-        total = 0
-        for item in under_way:
-            total += 1
-            counts[item.tenant] = counts.get(item.tenant, 0) + 1
-        self._counts, self.room = counts, self._running_max - total
+        self._counts = Counter(map(_tenant_of, under_way))
+        self.room = self._running_max - self._counts.total()
 
     def of(self, tenant: bytes) -> int:
         """Return how much a tenant has under way."""

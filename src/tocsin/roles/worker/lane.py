@@ -28,6 +28,9 @@ REVOKED: Final = "revoked"
 LOST: Final = "lost"
 """Why an attempt without a lease is returned when its partition goes."""
 
+# By the class they are looked up slowly, and they are named for each record.
+_NEW, _BEGUN = Seen.NEW, Seen.BEGUN
+
 
 class Lane:
     """One lane of a worker. Fulfils ``AssignmentListener``.
@@ -87,20 +90,23 @@ class Lane:
         """Poll once; return how many records came that were wanted."""
         room = self._ahead.room(self._monotonic_s())
         deliveries = self.records.poll(max(1, room), wait_s)
+        count = size = 0
         for number, offset, key, value in deliveries:
             partition = self.partitions.get(number)
             if partition is None or self._stopped:
                 continue  # Whoever owns it next receives it.
             seen = partition.window.received(offset)
-            if seen is Seen.NEW or seen is Seen.BEGUN:
-                item = Item(partition, offset, key, value, seen is Seen.BEGUN)
+            if seen is _NEW or seen is _BEGUN:
+                item = Item(partition, offset, key, value, seen is _BEGUN)
                 self._enqueue(item)
-                self._ahead.add(item.bytes_held)
+                count += 1
+                size += item.bytes_held
             elif seen is Seen.SETTLED:
                 partition.changed = True
             else:
                 place = {"lane": self.name, "partition": number, "offset": offset}
                 log.warning("a record came again and was ignored", action="worker.record_repeated", **place)
+        self._ahead.add(count, size)
         self._regulate()
         return len(deliveries) if room else 0
 
@@ -143,8 +149,7 @@ class Lane:
             self._take_out(self._surplus.mark(shares, self.partitions, self._full, self._monotonic_s()))
 
     def _take_out(self, marked: list[Item]) -> None:
-        for item in marked:
-            self._ahead.remove(item.bytes_held)
+        self._ahead.remove(marked)
         self.marked += marked
 
     def unleased(self) -> list[Item]:
@@ -282,8 +287,7 @@ class Lane:
         )
 
     def _drop_queue(self, partition: Partition) -> None:
-        for item in [*partition.drop_legacy(), *self._waiting.drop(partition)]:
-            self._ahead.remove(item.bytes_held)
+        self._ahead.remove([*partition.drop_legacy(), *self._waiting.drop(partition)])
 
     def stop(self) -> None:
         """Take nothing new: what has not started goes to the next owner."""

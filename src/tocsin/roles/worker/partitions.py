@@ -37,6 +37,9 @@ class Lease(IntEnum):
     """It is acknowledged: the offset is settled, and the attempt no longer depends on its partition."""
 
 
+# By the class they are looked up slowly, and they are named for each record.
+_MARKED, _RUNNING = Stage.MARKED, Stage.RUNNING
+
 CAREFUL_TAKEOVERS: Final = 3
 """Two owners in a row have settled nothing, and this is the third: one of the next records may be what kills them."""
 
@@ -72,7 +75,8 @@ class Item:
 
     @property
     def bytes_held(self) -> int:
-        return len(self.key or b"") + len(self.value or b"")
+        key, value = self.key, self.value
+        return (len(key) if key else 0) + (len(value) if value else 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +132,7 @@ class Partition:
 
     def mark(self, item: Item) -> bool:
         """Put an item on the begun list, where that has room; tell whether it had."""
-        if (self.careful and self.in_hand) or not self.window.try_begin(item.offset):
+        if (self.in_hand and self.careful) or not self.window.try_begin(item.offset):
             return False
         self._mark(item)
         return True
@@ -137,7 +141,7 @@ class Partition:
         offset = item.offset
         if offset > self.reached:
             self.reached = offset
-        item.stage = Stage.MARKED
+        item.stage = _MARKED
         self.in_hand[offset] = item
         self.changed = True
 
@@ -145,14 +149,14 @@ class Partition:
         """Settle an item, once. When the assignment is over, nobody commits this window any more."""
         if item.settled or not self.live:
             return
-        item.settled = True
-        del self.in_hand[item.offset]
-        self.window.settle(item.offset)
+        item.settled, offset = True, item.offset
+        del self.in_hand[offset]
+        self.window.settle(offset)
         self.changed = True
 
     def running(self) -> list[Item]:
         """Return the items that run and are not settled: those without an acknowledged lease."""
-        return [item for item in self.in_hand.values() if item.stage is Stage.RUNNING]
+        return [item for item in self.in_hand.values() if item.stage is _RUNNING]
 
     def withdraw_marked(self) -> None:
         """Take off the begun list what was not started, so that the next owner does not take it for begun."""

@@ -7,7 +7,10 @@ between stop and go lies half of the bound.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+from tocsin.roles.worker.partitions import Item
 
 PATIENCE_S: Final = 0.25
 """How long too many records may wait before fetching stops; meanwhile they become more one by one."""
@@ -40,13 +43,13 @@ class ReadAhead:
     def _counted(self) -> int:
         return self.records - self.behind_share
 
-    def add(self, size: int) -> None:
-        self.records += 1
+    def add(self, count: int, size: int) -> None:
+        self.records += count
         self.bytes += size
 
-    def remove(self, size: int) -> None:
-        self.records -= 1
-        self.bytes -= size
+    def remove(self, items: Sequence[Item]) -> None:
+        self.records -= len(items)
+        self.bytes -= sum([item.bytes_held for item in items])
 
     def is_full(self, now_s: float) -> bool:
         """Tell whether fetching must stop, or must not go on yet."""

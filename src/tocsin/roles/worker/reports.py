@@ -21,6 +21,7 @@ from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.targets import AttemptEnd
 
 ONE_LINE_CHARS_MAX = 1_000
+_ACCEPTED = ReportKind.ACCEPTED  # by the class it is looked up slowly, and it is named for each attempt
 _NO_TARGET = HttpTarget("http://undecodable.invalid/")
 
 
@@ -34,18 +35,15 @@ class Reporter:
 
     def __init__(self, codec: ExecutionCodec, worker_id: str) -> None:
         self._codec = codec
+        self._encode_plain_end = codec.encode_plain_end
         self._worker_id = worker_id
 
     def ended(self, execution: Execution, end: AttemptEnd) -> bytes:
         """Say how an attempt ended, or that its target has taken it over."""
-        if end.error is None and end.result is None and end.kind is not ReportKind.ACCEPTED:
-            return self._codec.encode_plain_end(
-                execution.head_bytes,
-                end.kind,
-                self._worker_id,
-                end.started_at,
-                end.finished_at,
-                execution.head.losses > 0,
+        if end.error is None and end.result is None and end.kind is not _ACCEPTED:
+            redelivered = execution.head.losses > 0
+            return self._encode_plain_end(
+                execution.head_bytes, end.kind, self._worker_id, end.started_at, end.finished_at, redelivered
             )
         target = execution.target
         report = AttemptReport(
