@@ -10,6 +10,7 @@ from tests.unit.worker.worker_world import World
 from tocsin.domain.executions import ReportKind
 from tocsin.engine.offset_metadata import decode_marks
 from tocsin.ports.dispatch_log import CommitOutcome, Mark
+from tocsin.roles.worker.attempts import Asked
 
 
 def test_a_polite_handover_waits_for_reports_and_tells_the_successor_all() -> None:
@@ -77,7 +78,9 @@ def test_what_is_killed_in_a_handover_is_settled_by_its_return_if_that_is_in_tim
     first = world.worker()
     first.steps()
     acknowledged = first.sink.acknowledged
-    first.sink.acknowledged = lambda wait_s: [s for s in acknowledged(wait_s) if not s.lease]  # type: ignore[method-assign]
+    first.sink.acknowledged = lambda wait_s: [  # type: ignore[method-assign]
+        sent for sent in acknowledged(wait_s) if not isinstance(sent, Asked)
+    ]
     first.loop.close()
     assert first.said == [("a", "RUNNING", None), ("a", "RETURNED", "stop")]
     assert world.lane.committed[0] == (1, "")

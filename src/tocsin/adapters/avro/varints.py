@@ -13,7 +13,8 @@ def zigzag_varint(number: int) -> bytes:
     n = number << 1 ^ number >> 63
     if n < 0x200000:
         return _varint(n)
-    return bytes((n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14 & 0x7F | 0x80)) + _varint_kept(n >> 21)
+    low = n & 0x1FFFFF  # arithmetic on small integers is cheaper
+    return bytes((low & 0x7F | 0x80, low >> 7 & 0x7F | 0x80, low >> 14 | 0x80)) + _varint_kept(n >> 21)
 
 
 def _varint(n: int) -> bytes:

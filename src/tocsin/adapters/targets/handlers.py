@@ -47,8 +47,11 @@ class HandlerRunner:
     def start(self, attempts: Sequence[Attempt]) -> None:
         on_loop: list[Attempt] = []
         plain: list[Attempt] = []
+        target: HandlerTarget | None = None
         for attempt in attempts:
-            handler = find(self._app, _target_of(attempt).name)
+            if attempt.execution.target is not target:  # mostly it is: what executions have in common is read once
+                target = _target_of(attempt)
+                handler = find(self._app, target.name)
             if isinstance(handler, HandlerEnd):
                 self._ended.append(_ended(attempt, self._clock.now(), handler, self._clock.now()))
             elif handler.is_async:

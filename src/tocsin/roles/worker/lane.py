@@ -90,33 +90,30 @@ class Lane:
         """Poll once; return how many records came that were wanted."""
         room = self._ahead.room(self._monotonic_s())
         deliveries = self.records.poll(max(1, room), wait_s)
-        count = size = 0
+        fresh: list[Item] = []
+        size = 0
         for number, offset, key, value in deliveries:
             partition = self.partitions.get(number)
             if partition is None or self._stopped:
                 continue  # Whoever owns it next receives it.
             seen = partition.window.received(offset)
             if seen is _NEW or seen is _BEGUN:
-                item = Item(partition, offset, key, value, seen is _BEGUN)
-                self._enqueue(item)
-                count += 1
+                item = Item(partition, offset, key, value, seen is _BEGUN, key.partition(b"|")[0] if key else b"")
+                fresh.append(item)
                 size += item.bytes_held
             elif seen is Seen.SETTLED:
                 partition.changed = True
             else:
                 place = {"lane": self.name, "partition": number, "offset": offset}
                 log.warning("a record came again and was ignored", action="worker.record_repeated", **place)
-        self._ahead.add(count, size)
+        self._ahead.add(len(fresh), size)
+        for item in fresh:
+            if item.inherited:
+                item.partition.legacy.append(item)
+            else:
+                self._waiting.add(item)
         self._regulate()
         return len(deliveries) if room else 0
-
-    def _enqueue(self, item: Item) -> None:
-        if item.inherited:
-            item.partition.legacy.append(item)
-            return
-        if item.key is not None:
-            item.tenant = item.key.partition(b"|")[0]
-        self._waiting.add(item)
 
     def _regulate(self) -> None:
         """Fetch only what there is room for."""

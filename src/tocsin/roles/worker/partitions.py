@@ -44,9 +44,12 @@ CAREFUL_TAKEOVERS: Final = 3
 """Two owners in a row have settled nothing, and this is the third: one of the next records may be what kills them."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Item:
-    """A record that was received and is not settled."""
+    """A record that was received and is not settled.
+
+    What it begins with stands in the class: to be made, one takes as much time as it has attributes of its own.
+    """
 
     partition: Partition
     offset: int
@@ -54,23 +57,23 @@ class Item:
     value: bytes | None
     inherited: bool
     """A predecessor had begun it: it may have run, so it is not run here but returned."""
-    stage: Stage = Stage.QUEUED
-    lease: Lease = Lease.NONE
-    settled: bool = False
     tenant: bytes = b""
     """Whose it is, as its key says."""
-    surplus: bool = False
+    stage: Stage = field(default=Stage.QUEUED, init=False)
+    lease: Lease = field(default=Lease.NONE, init=False)
+    settled: bool = field(default=False, init=False)
+    surplus: bool = field(default=False, init=False)
     """It is marked only to be given back: it waited behind its tenant's share."""
-    abandoned: str | None = None
+    abandoned: str | None = field(default=None, init=False)
     """Why it was told to stop, where it was; if it does stop, it is returned for this reason."""
-    heir: Item | None = None
+    heir: Item | None = field(default=None, init=False)
     """The same dispatch, come again under a later assignment; it settles with this one."""
-    execution: Execution | None = None
-    timeout_s: float = 0.0
-    started_at: Micros = 0
-    lease_at_s: float = 0.0
+    execution: Execution | None = field(default=None, init=False)
+    timeout_s: float = field(default=0.0, init=False)
+    started_at: Micros = field(default=0, init=False)
+    lease_at_s: float = field(default=0.0, init=False)
     """When, by the monotonic clock, it has lasted long enough for a lease."""
-    overdue_at_s: float = 0.0
+    overdue_at_s: float = field(default=0.0, init=False)
     """When, by the monotonic clock, it counts as one that cannot be stopped."""
 
     @property
