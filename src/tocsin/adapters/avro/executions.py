@@ -20,6 +20,7 @@ from tocsin.adapters.avro.varints import zigzag_varint
 from tocsin.domain.alert_on import AlertOn, words_of
 from tocsin.domain.errors import Undecodable
 from tocsin.domain.executions import AttemptError, AttemptHead, AttemptReport, Execution, ExecutionEvent
+from tocsin.domain.instants import Micros
 from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
