@@ -72,8 +72,11 @@ def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
         job_id, at = read_string(value, at)
         tenant_id, at = read_string(value, at)
         job_version, at = read_long(value, at)
-        scheduled_for, at = read_long(value, at)
-        due_at, at = read_long(value, at)
+        scheduled_for, end = read_long(value, at)
+        if value.startswith(value[at:end], end):  # as long as nothing spreads it out, it is due when it is scheduled
+            due_at, at = scheduled_for, 2 * end - at
+        else:
+            due_at, at = read_long(value, end)
     except Exception as error:
         raise Undecodable(f"has a damaged head: {type(error).__name__}: {error}") from error
     if at > len(value):

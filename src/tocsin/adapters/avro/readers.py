@@ -138,9 +138,14 @@ def _block(data: bytes, at: int) -> tuple[int, int]:
 def read_string(data: bytes, at: int) -> tuple[str, int]:
     """Read a text."""
     n = data[at]
-    if n < 0x80 and not n & 1:
+    if n & 1:  # less than nothing
+        at, end = _span(data, at)
+    elif n < 0x80:
         at += 1
         end = at + (n >> 1)
+    elif (second := data[at + 1]) < 0x80:
+        at += 2
+        end = at + (n >> 1 & 0x3F | second << 6)
     else:
         at, end = _span(data, at)
     return str(data[at:end], "utf-8"), end
