@@ -164,6 +164,20 @@ def test_an_execution_at_another_time_is_what_another_head_makes_of_it(head: Att
     assert CODEC.at_another_time(execution, name, at) == expected
 
 
+@pytest.mark.parametrize(
+    ("scheduled_for", "due_at"),
+    [(0, 0), (1, 1), (1, 2), (1_764_500_000_000_000,) * 2, (1_764_500_000_000_000, 1_764_500_000_000_001), (2**62, 1)],
+)
+def test_the_two_times_of_a_head_are_read_whether_they_are_one_or_not(scheduled_for: int, due_at: int) -> None:
+    head = AttemptHead(1, 5_000, 0, "e" * 80, "j" * 36, "t", 1, scheduled_for, due_at)
+    execution = CODEC.encode_execution(head, DEFINITION.target)
+    decoded, head_bytes = CODEC.split_head(execution)
+    assert decoded == head
+    for size in range(HEADER_BYTES, HEADER_BYTES + len(head_bytes)):
+        with pytest.raises(Undecodable):
+            CODEC.decode_head(execution[:size])
+
+
 @pytest.mark.parametrize("size", [10, 13, 14, 40])
 def test_no_other_time_is_put_into_a_damaged_head(size: int) -> None:
     head = AttemptHead(1, 0, 0, "e" * 3_000, "job", "tenant", 1, 1, 1)

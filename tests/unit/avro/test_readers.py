@@ -43,6 +43,14 @@ def test_numbers_of_every_length_are_read_whatever_follows_them() -> None:
             assert reader_of("long")(data + behind, 0) == (number, len(data))
 
 
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 127, 128, 8_191, 8_192, 1_100_000])
+def test_texts_of_every_length_are_read(length: int) -> None:
+    data = by_fastavro("string", "x" * length)
+    assert reader_of("string")(data + b"\xff", 0) == ("x" * length, len(data))
+    with pytest.raises(ValueError, match="length"):
+        reader_of("string")(by_fastavro("long", -1 - length), 0)
+
+
 @pytest.mark.parametrize("name", ["JobCommand", "Job", "AttemptReport"])
 def test_a_record_cut_short_anywhere_or_with_more_behind_it_is_damaged(name: str) -> None:
     kind = record_type(name)
