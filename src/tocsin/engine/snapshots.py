@@ -150,19 +150,16 @@ def delta_records(
     """Return a turn's delta as records, in parts of about ``part_bytes``; ``state`` is already as after the turn."""
     changed = [one for execution_id, one in step.changed.items() if execution_id in state.active]
     work = {item.id: item for item in step.work}
-    parts: list[_Part] = [_Part()]
     size = sum(len(one) + RECORD_OVERHEAD_BYTES for one in step.ended) + 256 * (len(step.voids) + len(step.named))
-    items: list[bytes | Active | ParkedCommand | WorkItem] = [
-        *step.dispatched, *step.dispatched_last, *changed, *step.parked, *work.values(),
-    ]  # fmt: skip
-    first_last = len(step.dispatched)
-    for place, one in enumerate(items):
+    parts, size = _parts_of_dispatched(step, size, part_bytes)
+    items: list[Active | ParkedCommand | WorkItem] = [*changed, *step.parked, *work.values()]
+    for one in items:
         length = _length_of(one)
         size += length + RECORD_OVERHEAD_BYTES
         if size > part_bytes and parts[-1].filled:
             parts.append(_Part())
             size = length
-        parts[-1].add(one, last=place >= first_last)
+        parts[-1].add(one)
     header = state.header()
     records = []
     for number, part in enumerate(parts):
@@ -202,12 +199,9 @@ class _Part:
     """How many of those dispatched are the last of their jobs; they come behind all others."""
     filled: bool = False
 
-    def add(self, one: bytes | Active | ParkedCommand | WorkItem, *, last: bool) -> None:
+    def add(self, one: Active | ParkedCommand | WorkItem) -> None:
         self.filled = True
-        if isinstance(one, bytes):
-            self.dispatched.append(one)
-            self.last += last
-        elif isinstance(one, Active):
+        if isinstance(one, Active):
             self.changed.append(one)
         elif isinstance(one, ParkedCommand):
             self.parked.append(one)
@@ -215,9 +209,34 @@ class _Part:
             self.work.append(one)
 
 
-def _length_of(one: bytes | Active | ParkedCommand | WorkItem) -> int:
-    if isinstance(one, bytes):
-        return len(one)
+def _parts_of_dispatched(step: Step, size: int, part_bytes: int) -> tuple[list[_Part], int]:
+    """Return parts that hold what was dispatched, and the size of the last; a burst's delta is little else, so it is cut
+    in runs.
+
+    Args:
+        step: what dispatched it.
+        size: what else goes into the first part.
+        part_bytes: of a part, roughly.
+    """
+    executions = [*step.dispatched, *step.dispatched_last]
+    first_last = len(step.dispatched)
+    parts: list[_Part] = []
+    begin = 0
+
+    def cut(end: int) -> None:
+        last = max(0, end - max(begin, first_last))
+        parts.append(_Part(executions[begin:end], last=last, filled=end > begin))
+
+    for at, length in enumerate(map(len, executions)):
+        size += length + RECORD_OVERHEAD_BYTES
+        if size > part_bytes and at > begin:
+            cut(at)
+            begin, size = at, length
+    cut(len(executions))
+    return parts, size
+
+
+def _length_of(one: Active | ParkedCommand | WorkItem) -> int:
     if isinstance(one, Active):
         return len(one.execution)
     return len(one.value) if isinstance(one, ParkedCommand) else len(one.data)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tocsin.adapters.avro import AvroCodec
 from tocsin.domain.entries import Place
@@ -16,7 +18,7 @@ from tocsin.engine.effects import Step
 from tocsin.engine.restore import restore
 from tocsin.engine.ring import chunk_key, delta_key
 from tocsin.engine.shard_state import ShardState
-from tocsin.engine.snapshots import SnapshotWriter, delta_records
+from tocsin.engine.snapshots import RECORD_OVERHEAD_BYTES, SnapshotWriter, delta_records
 
 CODEC = AvroCodec()
 RING = 16
@@ -156,3 +158,27 @@ def test_a_missing_part_is_an_error() -> None:
     for part in parts:
         with pytest.raises(StateGap):
             restore(0, {key: value for key, value in writer.log.items() if key != part}, CODEC)
+
+
+@given(
+    st.lists(st.binary(max_size=30), max_size=8),
+    st.lists(st.binary(max_size=30), max_size=8),
+    st.lists(st.integers(0, 30), max_size=3),
+    st.integers(1, 120),
+)
+def test_parts_hold_all_that_was_dispatched_in_order_and_know_the_last_of_their_jobs(
+    going_on: list[bytes], last: list[bytes], others: list[int], part_bytes: int
+) -> None:
+    step = Step(1, 1, dispatched=going_on, dispatched_last=last)
+    step.parked += [ParkedCommand(offset, 1, b"c" * size) for offset, size in enumerate(others)]
+    state = ShardState(0, 1, 1, Place.before(1), number=1)
+    deltas = [CODEC.decode_delta(record.value) for record in delta_records(CODEC, state, step, part_bytes)]
+    assert [one for delta in deltas for one in delta.dispatched] == going_on + last
+    firsts = [len(delta.dispatched) - delta.last for delta in deltas]
+    marked = [n >= first for delta, first in zip(deltas, firsts, strict=True) for n in range(len(delta.dispatched))]
+    assert marked == [False] * len(going_on) + [True] * len(last)
+    assert [command.offset for delta in deltas for command in delta.parked] == list(range(len(others)))
+    for delta in deltas:
+        pieces = [*map(len, delta.dispatched), *(len(command.value) for command in delta.parked)]
+        assert len(pieces) <= 1 or sum(pieces) + RECORD_OVERHEAD_BYTES * (len(pieces) - 1) <= part_bytes
+        assert pieces or len(deltas) == 1
