@@ -210,8 +210,9 @@ class _Part:
 
 
 def _parts_of_dispatched(step: Step, size: int, part_bytes: int) -> tuple[list[_Part], int]:
-    """Return parts that hold what was dispatched, and the size of the last; a burst's delta is little else, so it is cut
-    in runs.
+    """Return parts that hold what was dispatched, and the size of the last.
+
+    A burst's delta is little else, so it is cut in runs.
 
     Args:
         step: what dispatched it.
