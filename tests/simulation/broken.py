@@ -13,11 +13,11 @@ from tocsin.domain.shard_records import Phase
 from tocsin.engine import report_desk
 from tocsin.engine.actives import job_of
 from tocsin.engine.job_rows import JobRows, KnownRow
+from tocsin.engine.offset_window import Seen
 from tocsin.engine.overlap import Way
 from tocsin.ports.dispatch_log import CommitOutcome
 from tocsin.ports.schedule_store import StoreWrites
 from tocsin.ports.shard_log import WORKER_CONTROL
-from tocsin.roles.worker.partitions import Item
 
 Patch = tuple[Any, str, Any]
 """Owner, name and what stands there instead."""
@@ -394,11 +394,11 @@ def settle_at_revoke(self: Any, partitions: Any, reason: str) -> None:
 
 
 def begun_counts_for_new(real: Any) -> Any:
-    def enqueue(self: Any, item: Item) -> None:
-        item.inherited = False
-        real(self, item)
+    def received(self: Any, offset: int) -> Seen:
+        seen: Seen = real(self, offset)
+        return Seen.NEW if seen is Seen.BEGUN else seen
 
-    return enqueue
+    return received
 
 
 def any_return_counts(real: Any) -> Any:

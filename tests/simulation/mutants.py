@@ -177,7 +177,9 @@ MUTANTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         wrapped(Partition, "settle", settle_what_was_dropped),
     ],
     "W6 a revoke settles what has no lease": lambda: [(Attempts, "hand_over", settle_at_revoke)],
-    "W7 a successor runs what its predecessor had begun": lambda: [wrapped(Lane, "_enqueue", begun_counts_for_new)],
+    "W7 a successor runs what its predecessor had begun": lambda: [
+        wrapped(OffsetWindow, "received", begun_counts_for_new)
+    ],
     "W7 any return ends a lease": lambda: [wrapped(Losses, "returned", any_return_counts)],
     "W15 lost offsets count for none": lambda: [wrapped(Lane, "_predecessor", without_doubt)],
     "W10 a process is silent after four seconds": lambda: [(FleetWatch, "_is_silent", silent_soon)],

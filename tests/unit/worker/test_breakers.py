@@ -7,7 +7,7 @@ import pytest
 from tests.unit.worker.worker_world import CountingMeter, Worker, World
 from tocsin.domain.executions import AttemptError, ReportKind
 from tocsin.engine.circuit_breaker import BreakerLimits
-from tocsin.roles.worker.breakers import Breakers, key_of
+from tocsin.roles.worker.breakers import Breakers, name_of
 
 LIMITS = BreakerLimits(failures_min=5, failed_share=0.9, window_s=30, open_s=10)
 DOWN = AttemptError("status", "503 busy", 503)
@@ -129,4 +129,4 @@ def test_a_bounded_number_is_kept_and_the_oldest_goes_first() -> None:
         assert len(breakers) <= 3
     first = type(attempts[0].execution)(head._replace(tenant_id="t0"), b"", attempts[0].execution.target)
     assert breakers.wait_s("y", first, 0.0) is None
-    assert key_of(first) == ("t0", "http://target.test:80")
+    assert name_of(first.target) == "http://target.test:80"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
 
 from tests.unit.worker.worker_world import Worker, World
 from tocsin.domain.executions import AttemptError, ReportKind
-from tocsin.roles.worker import WorkerLimits
+from tocsin.engine.offset_window import OffsetWindow
+from tocsin.roles.worker import WorkerLimits, fairness
+from tocsin.roles.worker.fairness import RUN_MAX, Shares, Waiting
+from tocsin.roles.worker.partitions import Item, Partition
 
 DEFAULT = WorkerLimits()
 REFUSED = AttemptError("connection_refused", "nobody listens")
@@ -224,3 +230,42 @@ def test_nothing_is_forgotten_and_nothing_runs_twice(tenants: int) -> None:
     reported = [report.head.job_id for report in worker.reports if report.kind != ReportKind.RUNNING]
     assert sorted(reported) == sorted(f"j{number}" for number in range(300))
     assert [world.offset(partition) for partition in range(3)] == [100, 100, 100]
+
+
+def marked_of(seed: int, tenant_running_max: int | None, begun_max: int) -> tuple[Counter[bytes], int]:
+    """Let tenants of different sizes, some of whose work is under way, share room; return what each has then."""
+    chance = Random(seed)
+    windows = [OffsetWindow(0, begun_max=begun_max) for _ in range(4)]
+    partitions = [Partition(number, 1, window) for number, window in enumerate(windows)]
+    waiting, shares = Waiting(), Shares(chance.randrange(50, 400), tenant_running_max)
+    tenants = [b"t%d" % number for number in range(chance.randrange(1, 7))]
+    under_way = [Item(partitions[0], 0, None, None, False, chance.choice(tenants)) for _ in range(chance.randrange(40))]
+    shares.count(under_way)
+    for tenant in tenants:
+        mine = chance.sample(partitions, chance.randrange(1, 5))
+        for _ in range(chance.randrange(300)):
+            partition = chance.choice(mine)
+            offset = partition.window.position
+            partition.window.received(offset)
+            waiting.add(Item(partition, offset, None, None, False, tenant))
+    waited = sum(map(waiting.of, tenants))
+    marked = waiting.mark(shares)
+    assert len(marked) == waited - sum(map(waiting.of, tenants))
+    assert [shares.of(tenant) for tenant in tenants] == [
+        sum(item.tenant == tenant for item in [*under_way, *marked]) for tenant in tenants
+    ]
+    return Counter(item.tenant for item in marked), shares.room
+
+
+@pytest.mark.parametrize("tenant_running_max", [None, 60, 1_000])
+def test_marks_in_runs_share_the_room_as_single_ones_do(
+    tenant_running_max: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where begun lists are what is short, a tenant may be ahead by the runs that others did not get."""
+    in_runs = [marked_of(seed, tenant_running_max, 500) for seed in range(40)]
+    short = [marked_of(seed, tenant_running_max, 20) for seed in range(40)]
+    monkeypatch.setattr(fairness, "RUN_MAX", 1)
+    assert in_runs == [marked_of(seed, tenant_running_max, 500) for seed in range(40)]
+    for seed, (run, _) in enumerate(short):
+        single, _ = marked_of(seed, tenant_running_max, 20)
+        assert all(abs(run[tenant] - single[tenant]) <= 2 * RUN_MAX for tenant in run | single)

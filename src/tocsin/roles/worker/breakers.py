@@ -46,6 +46,8 @@ class Breakers:
         """In the order in which they were made or last failed."""
         self._disturbed: set[Key] = set()
         """Those that are not closed."""
+        self._last: tuple[Target | None, str] = None, ""
+        """The target that was named last, and its name: mostly the next is the same."""
 
     def __len__(self) -> int:
         return len(self._breakers)
@@ -55,11 +57,18 @@ class Breakers:
         """Something is kept away from: not everything may start."""
         return bool(self._disturbed)
 
+    def _key_of(self, execution: Execution) -> Key:
+        """Return whose breaker an execution stands behind."""
+        target, name = self._last
+        if target is not execution.target:
+            self._last = execution.target, (name := name_of(execution.target))
+        return execution.head.tenant_id, name
+
     def wait_s(self, ref: object, execution: Execution, now_s: float) -> float | None:
         """Return how long to stay away from an execution's target; None: it may start now, under ``ref``."""
         if not self._disturbed:
             return None
-        key = key_of(execution)
+        key = self._key_of(execution)
         if key not in self._disturbed:
             return None
         breaker = self._breakers[key]
@@ -73,7 +82,7 @@ class Breakers:
         self, ref: object, execution: Execution, kind: ReportKind, error: AttemptError | None, now_s: float
     ) -> None:
         """Note how an attempt that was started has ended."""
-        key = key_of(execution)
+        key = self._key_of(execution)
         breaker = self._breakers.get(key)
         failed = speaks_against_target(kind, error)
         if breaker is None:
@@ -112,23 +121,18 @@ class Breakers:
             log.info("a target is well again", action="worker.breaker_closed", tenant=key[0], target=key[1])
 
 
-def key_of(execution: Execution) -> Key:
-    """Return whose breaker an execution stands behind."""
-    target = execution.target
+def name_of(target: Target) -> str:
+    """Return what fails as a whole where a target does."""
     if isinstance(target, HttpTarget):
-        return execution.head.tenant_id, _address_of(target.url)
+        return _address_of(target.url)
     if isinstance(target, HandlerTarget):
-        return execution.head.tenant_id, f"{target.type}:{target.pool}/{target.name}"
-    return execution.head.tenant_id, _name_of(target)
+        return f"{target.type}:{target.pool}/{target.name}"
+    fields = (getattr(target, name, None) for name in ("pool", "topic", "name", "image", "argv"))
+    parts = [str(one[0] if isinstance(one, list | tuple) and one else one) for one in fields if one]
+    return f"{target.type}:{'/'.join(parts)}"
 
 
 @lru_cache(URLS_KEPT)
 def _address_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}:{parts.port or PORTS.get(parts.scheme)}"
-
-
-def _name_of(target: Target) -> str:
-    fields = (getattr(target, name, None) for name in ("pool", "topic", "name", "image", "argv"))
-    parts = [str(one[0] if isinstance(one, list | tuple) and one else one) for one in fields if one]
-    return f"{target.type}:{'/'.join(parts)}"

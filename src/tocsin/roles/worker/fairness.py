@@ -10,7 +10,7 @@ keeps it.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -22,6 +22,11 @@ CAP: Final = "cap"
 GIVEN_BACK_AT_ONCE: Final = 250
 """So much is given back in one step of a lane, so that its partitions' begun lists keep room for what starts."""
 PACE_MEASURED_S: Final = 4.0
+RUN_MAX: Final = 16
+"""So many records of one tenant are marked in a row where there is much room: each by itself takes twice as long. Few,
+for tenants also share the begun lists of partitions."""
+RUN_SHARE: Final = 4
+"""A round of turns gives away at most one in so many of the free places, so that rounds become finer at the end."""
 _tenant_of = attrgetter("tenant")
 
 
@@ -53,10 +58,19 @@ class Shares:
         bound = self.room if self._tenant_running_max is None else self._tenant_running_max
         return self.room > 0 and self._counts.get(tenant, 0) < bound
 
-    def take(self, tenant: bytes) -> None:
-        """Give a tenant one more."""
-        self._counts[tenant] = self._counts.get(tenant, 0) + 1
-        self.room -= 1
+    def run(self, tenants: Sequence[bytes]) -> int:
+        """Return how many each of some tenants may take at its turn: each ends with what turns of one would give it."""
+        highest = max(map(self.of, tenants))
+        if self._tenant_running_max is None:
+            fair = (self.room - highest) // (len(tenants) + 1)
+        else:
+            fair = self._tenant_running_max - highest
+        return max(1, min(RUN_MAX, self.room // (RUN_SHARE * len(tenants)), fair))
+
+    def take(self, tenant: bytes, count: int) -> None:
+        """Give a tenant so many more."""
+        self._counts[tenant] = self._counts.get(tenant, 0) + count
+        self.room -= count
 
 
 class Waiting:
@@ -95,7 +109,7 @@ class Waiting:
         return sum([self._counts.get(tenant, 0) for tenant in self.capped])
 
     def mark(self, shares: Shares) -> list[Item]:
-        """Mark what may start now, a record of each tenant in turn."""
+        """Mark what may start now, of each tenant in turn: one record, or a few while there is much room."""
         marked: list[Item] = []
         if shares.room <= 0:
             return marked
@@ -103,36 +117,42 @@ class Waiting:
         turn = list(self._queues)
         while turn:
             going_on = []
+            run = shares.run(turn)
             for tenant in turn:
                 if shares.room <= 0:
                     return marked
                 if not shares.admit(tenant):
                     self.capped.add(tenant)
                     continue
-                item = self._mark_next(tenant)
-                if item is None:
+                items = self._mark_next(tenant, run)
+                if not items:
                     continue
-                shares.take(tenant)
-                marked.append(item)
-                self.started[tenant] = self.started.get(tenant, 0) + 1
+                count = len(items)
+                shares.take(tenant, count)
+                marked += items
+                self.started[tenant] = self.started.get(tenant, 0) + count
                 if tenant in self._queues:
                     going_on.append(tenant)
             turn = going_on
         return marked
 
-    def _mark_next(self, tenant: bytes) -> Item | None:
-        """Mark the next record of a tenant; None where no partition of its has room on the begun list."""
+    def _mark_next(self, tenant: bytes, limit: int) -> list[Item]:
+        """Mark the next records of a tenant; fewer where no partition of its has room on the begun list."""
         queues = self._queues.pop(tenant)
         self._queues[tenant] = queues
-        for partition, queue in queues.items():
-            if partition.mark(queue[0]):
-                item = queue.popleft()
+        items: list[Item] = []
+        for partition in list(queues):
+            queue = queues[partition]
+            if taken := partition.mark_run(queue, limit - len(items)):
+                items += taken
                 del queues[partition]
                 if queue:
                     queues[partition] = queue
-                self._counted_out(tenant)
-                return item
-        return None
+                if len(items) == limit:
+                    break
+        if items:
+            self._counted_out(tenant, len(items))
+        return items
 
     def mark_to_give_back(self, tenant: bytes, partition: Partition | None, below: int, limit: int) -> list[Item]:
         """Mark the oldest waiting records of a tenant that are to be given back.
@@ -155,21 +175,21 @@ class Waiting:
                 found.append(item)
             if queue is not None and not queue:
                 del queues[one]
-        for _ in found:
-            self._counted_out(tenant)
+        if found:
+            self._counted_out(tenant, len(found))
         return found
 
     def drop(self, partition: Partition) -> list[Item]:
         """Forget what waits of a partition; return it."""
         dropped: list[Item] = []
         for tenant in list(self._queues):
-            for item in self._queues[tenant].pop(partition, ()):
-                dropped.append(item)
-                self._counted_out(tenant)
+            if going := self._queues[tenant].pop(partition, None):
+                dropped += going
+                self._counted_out(tenant, len(going))
         return dropped
 
-    def _counted_out(self, tenant: bytes) -> None:
-        self._counts[tenant] -= 1
+    def _counted_out(self, tenant: bytes, count: int) -> None:
+        self._counts[tenant] -= count
         if not self._counts[tenant]:
             del self._counts[tenant], self._queues[tenant]
 

@@ -140,6 +140,22 @@ class Partition:
         self._mark(item)
         return True
 
+    def mark_run(self, queue: deque[Item], limit: int) -> list[Item]:
+        """Take items from the head of a queue and put them on the begun list, as many as that has room for."""
+        if self.careful:
+            limit = min(limit, 0 if self.in_hand else 1)
+        marked: list[Item] = []
+        try_begin, in_hand = self.window.try_begin, self.in_hand
+        while queue and len(marked) < limit and try_begin(queue[0].offset):
+            item = queue.popleft()
+            item.stage = _MARKED
+            in_hand[item.offset] = item
+            marked.append(item)
+        if marked:
+            self.reached = max(self.reached, marked[-1].offset)
+            self.changed = True
+        return marked
+
     def _mark(self, item: Item) -> None:
         offset = item.offset
         if offset > self.reached:
