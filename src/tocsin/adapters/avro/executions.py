@@ -25,6 +25,9 @@ from tocsin.domain.policies import DeliveryPolicy, RetryPolicy, retry_mapping
 from tocsin.domain.targets import Target
 
 _STAMPED_FIELDS = 3
+_last_time: list[tuple[bytes, Micros]] = [(b"\x00", 0)]
+"""The one scheduled time that was read last, and its bytes, which are no other number's beginning: most of what runs at
+once is of the same time."""
 TAILS_KEPT = 2_048
 TAIL_KEPT_BYTES = 2_048
 """Of how many executions, and up to which size, what their definition says is kept decoded."""
@@ -72,9 +75,13 @@ def _split_head(value: bytes) -> tuple[AttemptHead, bytes]:
         job_id, at = read_string(value, at)
         tenant_id, at = read_string(value, at)
         job_version, at = read_long(value, at)
-        scheduled_for, end = read_long(value, at)
-        if value.startswith(value[at:end], end):  # as long as nothing spreads it out, it is due when it is scheduled
-            due_at, at = scheduled_for, 2 * end - at
+        time, scheduled_for = _last_time[0]
+        if not value.startswith(time, at):
+            scheduled_for, end = read_long(value, at)
+            _last_time[0] = (time := value[at:end]), scheduled_for
+        end = at + len(time)
+        if value.startswith(time, end):  # as long as nothing spreads it out, it is due when it is scheduled
+            due_at, at = scheduled_for, end + len(time)
         else:
             due_at, at = read_long(value, end)
     except Exception as error:

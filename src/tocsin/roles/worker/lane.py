@@ -98,9 +98,10 @@ class Lane:
                 continue  # Whoever owns it next receives it.
             seen = partition.window.received(offset)
             if seen is _NEW or seen is _BEGUN:
-                item = Item(partition, offset, key, value, seen is _BEGUN, key.partition(b"|")[0] if key else b"")
-                fresh.append(item)
-                size += item.bytes_held
+                tenant = key.partition(b"|")[0] if key else b""
+                held = len(key or b"") + len(value or b"")
+                fresh.append(Item(partition, offset, key, value, seen is _BEGUN, tenant, held))
+                size += held
             elif seen is Seen.SETTLED:
                 partition.changed = True
             else:

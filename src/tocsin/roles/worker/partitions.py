@@ -59,6 +59,8 @@ class Item:
     """A predecessor had begun it: it may have run, so it is not run here but returned."""
     tenant: bytes = b""
     """Whose it is, as its key says."""
+    bytes_held: int = 0
+    """Of key and value together, as it was received."""
     stage: Stage = field(default=Stage.QUEUED, init=False)
     lease: Lease = field(default=Lease.NONE, init=False)
     settled: bool = field(default=False, init=False)
@@ -75,11 +77,6 @@ class Item:
     """When, by the monotonic clock, it has lasted long enough for a lease."""
     overdue_at_s: float = field(default=0.0, init=False)
     """When, by the monotonic clock, it counts as one that cannot be stopped."""
-
-    @property
-    def bytes_held(self) -> int:
-        key, value = self.key, self.value
-        return (len(key) if key else 0) + (len(value) if value else 0)
 
 
 @dataclass(slots=True, eq=False)
