@@ -18,6 +18,7 @@ from tocsin.domain.instants import SECOND, Micros
 from tocsin.domain.jobs import Job, JobState
 from tocsin.domain.recurrence import CronError
 from tocsin.domain.shard_records import EndNote, WorkItem
+from tocsin.engine.catch_up import HasJobs
 from tocsin.engine.dispatch_desk import DispatchDesk
 from tocsin.engine.effects import Step
 from tocsin.engine.job_commands import Answer, Order
@@ -35,7 +36,7 @@ AT_HAND_MAX: Final = 128
 """So many jobs are looked at in a step, and so many rows of them are read at once. Nobody waits for them, and what is
 due must not be late for them."""
 LOOK_AGAIN: Final[Micros] = SECOND
-"""How long an item rests while the store has very much to write."""
+"""How long an item rests while the store has very much to write, or while commands of its jobs are parked."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,13 @@ class EndedJobs:
         self._unwritten_max = unwritten_max
         self._left: dict[str, _Left] = {}
         """By item, the oldest first; read from the item where nothing is known of it."""
+        self._parking: HasJobs | None = None
         work.register(KIND, self)
+
+    def stand_behind(self, parking: HasJobs) -> None:
+        """Decide nothing of a job whose commands are parked: they may stand before ours in the log, and would make a
+        version that is older than what we made."""
+        self._parking = parking
 
     def begin(self, step: Step, order: Order, note: OwnNote) -> Answer:
         """Decide of each job of a command, from this step on."""
@@ -86,10 +93,13 @@ class EndedJobs:
             room.take()
             return Progress(item, waits_for=NEXT)
         unread: list[EndNote] = []
+        parked: list[EndNote] = []
         decided = 0
         while left.jobs and decided + len(unread) < AT_HAND_MAX and not room.used_up:
             note = left.jobs.popleft()
-            if self._is_at_hand(step, note.job_id):
+            if self._parking is not None and self._parking.has(note.job_id):
+                parked.append(note)
+            elif self._is_at_hand(step, note.job_id):
                 before = len(step.jobs)
                 self._decide(step, note, left)
                 room.take(sum(len(record.value or b"") for record in step.jobs[before:]))
@@ -98,6 +108,7 @@ class EndedJobs:
             else:
                 unread.append(note)
         left.jobs.extendleft(reversed(unread))
+        left.jobs.extend(parked)
         if not left.jobs:
             del self._left[item.id]
             self._work.wake(NEXT)
@@ -105,7 +116,7 @@ class EndedJobs:
         if decided or room.used_up:
             return Progress(item)
         room.take()
-        return Progress(item, waits_for=ROWS)
+        return Progress(item, step.now + LOOK_AGAIN) if parked else Progress(item, waits_for=ROWS)
 
     def _oldest(self) -> str:
         """Return the item that goes on: one at a time, so that what is read and decided at once has a bound."""

@@ -135,6 +135,7 @@ class ShardEngine:
             culprits,
         )
         catch_ups.stand_behind(self.commands.parking)
+        ended.stand_behind(self.commands.parking)
         losses = Losses(
             self._actives, self._dispatches, endings, stops, codec, Returns(limits.returned_per_s), limits.max_reaps
         )

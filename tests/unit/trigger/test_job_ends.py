@@ -15,7 +15,8 @@ from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.timers import is_timer, note_of
 from tocsin.engine.ended_jobs import AT_HAND_MAX, KIND
-from tocsin.ports.shard_log import COMMANDS
+from tocsin.engine.engine_limits import EngineLimits
+from tocsin.ports.shard_log import COMMANDS, JOBS
 
 SEEDS = int(os.environ.get("STORM_SEEDS", "20"))
 START = 1_800_000_000 * SECOND
@@ -240,6 +241,29 @@ def test_an_edit_that_comes_before_its_end_is_decided_stands(world: World) -> No
     world.run(5)
     world.store.held = False
     world.run(60, step_s=1)
+    assert _state(world, job) == "ACTIVE"
+    assert _nominal(world, job)[1:] == [30, 60]
+
+
+def test_what_was_parked_before_an_end_is_decided_first() -> None:
+    world = World(shards=1, limits=EngineLimits(commands_max=1))
+    world.clock.set(START)
+    world.start()
+    busy, job = world.create(in_s=500), world.create(in_s=1)
+    world.run(5)
+    world.store.held = True
+    definition = {"schedule": {"every_s": 30, "anchor_at": _at(0)}, "target": TARGET, "concurrency": "allow"}
+    for _ in range(5):
+        world.order("pause", busy, until=_at(1000))
+    world.order("update", job, definition=definition)
+    world.run(10)
+    assert world.engines[0].commands.parking.has(job)
+    world.report(world.executions()[0])
+    world.run(5)
+    world.store.held = False
+    world.run(60, step_s=1)
+    versions = [CODEC.decode_job(record.value).version for record in world.log.all(JOBS) if record.key == job.encode()]
+    assert versions == sorted(versions)
     assert _state(world, job) == "ACTIVE"
     assert _nominal(world, job)[1:] == [30, 60]
 
