@@ -10,7 +10,7 @@ from typing import Any
 
 import uuid_utils
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from prometheus_client import CollectorRegistry
 
 from tocsin import resources
@@ -163,6 +163,18 @@ class OwnerWorld:
         lane = self.names.executions("default")
         self._reader.assign([TopicPartition(lane, partition, 0) for partition in range(LANE_PARTITIONS)])
         self._fired: Counter[str] = Counter()
+
+    def accept_times_ahead(self, hours: int) -> None:
+        """Have the brokers take commands that are stamped so far ahead of their own time: an owner's may be, where a
+        test moves its clock. Elsewhere its clock follows theirs."""
+        resource = ConfigResource(ResourceType.TOPIC, self.names.commands)
+        entry = ConfigEntry(
+            "message.timestamp.after.max.ms",
+            str(hours * 3_600_000),
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        resource.add_incremental_config(entry)
+        self.admin.incremental_alter_configs([resource])[resource].result(20)
 
     def apply_topics(self) -> None:
         """Create the topics that are missing, and begin the lanes, as ``tocsin topics apply`` does."""

@@ -22,6 +22,7 @@ VALUES: dict[str, list[Any]] = {
     "varchar": ["", "text", "ünï €", "\x00", None],
     "blob": [b"", b"\x00\xff", b"x" * 1_000, None],
     "boolean": [True, False, None],
+    "list": [["one"], ["", "ünï €"], [], ["x"] * 16],
 }
 WRONG: dict[str, list[Any]] = {"bigint": [2**63, "1"], "int": [2**31], "varchar": [5], "boolean": ["yes"]}
 

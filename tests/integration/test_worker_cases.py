@@ -275,6 +275,7 @@ def test_reb_5_caught_up_means_the_end_of_the_log_whatever_its_records_are_stamp
 
 
 def test_an_attempt_of_six_hours_outlasts_rebalances_and_restarts_of_all_other_workers(world: WorkWorld) -> None:
+    world.accept_times_ahead(hours=7)
     holder = world.start_worker("holder")
     job = world.run(timeout_s=6.5 * 3600)
     world.until("the lease", lambda: states(world.events(job)) == [("RUNNING", 1, 0)])
