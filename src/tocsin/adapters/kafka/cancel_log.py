@@ -16,6 +16,9 @@ from tocsin.ports.codec import FleetCodec
 ANSWER_S: Final = 10.0
 LOAD_S: Final = 60.0
 """Above every transaction timeout that brokers allow by default: an open one hides what is behind it."""
+LEADERLESS_S: Final = 30.0
+"""So long a partition may have no leader that knows it is: brokers that have just come back say so for moments."""
+LEADERLESS: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 BATCH_MAX: Final = 5_000
 
 
@@ -67,11 +70,16 @@ class KafkaCancelLog:
     def _true_end(self) -> int:
         # A committed reader is told an earlier end while any transaction is open.
         looker = Consumer({**self._base, "isolation.level": "read_uncommitted"})
+        deadline = time.monotonic() + LEADERLESS_S
         try:
-            low, end = looker.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=ANSWER_S)
-            return end if end > low else 0
-        except KafkaException as error:
-            raise unavailable(error) from error
+            while True:
+                try:
+                    low, end = looker.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=ANSWER_S)
+                    return end if end > low else 0
+                except KafkaException as error:
+                    if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                        raise unavailable(error) from error
+                    time.sleep(0.1)
         finally:
             looker.close()
 
