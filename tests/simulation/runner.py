@@ -75,11 +75,11 @@ def run_seeds(seeds: Sequence[int], mutant: str | None = None, *, stop: bool = F
     return results
 
 
-def run_many(seeds: Sequence[int], processes: int) -> Iterator[Result]:
+def run_many(seeds: Sequence[int], processes: int, mutant: str | None = None) -> Iterator[Result]:
     """Run seeds side by side; results come as they are there."""
     chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
     with ProcessPoolExecutor(processes) as pool:
-        for done in as_completed([pool.submit(run_seeds, chunk) for chunk in chunks]):
+        for done in as_completed([pool.submit(run_seeds, chunk, mutant) for chunk in chunks]):
             yield from done.result()
 
 
@@ -95,14 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         return replay(chosen.seed, chosen.mutant, minimise_it=not chosen.whole)
-    return sweep(range(chosen.first, chosen.first + chosen.seeds), chosen.processes)
+    return sweep(range(chosen.first, chosen.first + chosen.seeds), chosen.processes, chosen.mutant)
 
 
-def sweep(seeds: Sequence[int], processes: int) -> int:
+def sweep(seeds: Sequence[int], processes: int, mutant: str | None = None) -> int:
     """Run seeds, print what is wrong, and a summary."""
     began = time.monotonic()
     results: list[Result] = []
-    for result in run_many(seeds, processes):
+    for result in run_many(seeds, processes, mutant):
         results.append(result)
         if result.fault is not None:
             print(f"seed {result.seed}: {result.fault}\n    make sim SEED={result.seed} tells the story", flush=True)
