@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from tocsin.adapters.kafka.clients import base_config, unavailable
@@ -49,7 +49,8 @@ class LaneGroups:
     """Looks after the groups of lanes."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str] | None = None) -> None:
-        self._admin = AdminClient(base_config(bootstrap_servers, "tocsin-lanes", extra))
+        self._base = base_config(bootstrap_servers, "tocsin-lanes", extra)
+        self._admin = AdminClient(self._base)
 
     def begin(self, lanes: Mapping[str, str]) -> dict[str, int]:
         """Commit the beginning of partitions of which nothing was ever committed and in which nothing ever stood.
@@ -96,17 +97,26 @@ class LaneGroups:
             count = len(self._admin.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions)
         except KafkaException as exception:
             raise unavailable(exception) from exception
-        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p) for p in range(count)])
+        # Not the admin client's list_consumer_group_offsets: where a broker is not the group's coordinator, as one that
+        # has just started says of every group, it kills the process.
+        asking = Consumer({**self._base, "group.id": group, "enable.auto.commit": False})
+        until = time.monotonic() + PATIENCE_S
         try:
-            [told] = self._answers(lambda: self._admin.list_consumer_group_offsets([asked])).values()
-        except KafkaException as exception:
-            if exception.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return dict.fromkeys(range(count), -1)
-            raise unavailable(exception) from exception
-        problem = next((place.error for place in told.topic_partitions if place.error is not None), None)
-        if problem is not None:
-            raise unavailable(problem)
-        return {place.partition: place.offset for place in told.topic_partitions}
+            while True:
+                try:
+                    told = asking.committed([TopicPartition(topic, p) for p in range(count)], timeout=ANSWER_S)
+                    problem = next((place.error for place in told if place.error is not None), None)
+                except KafkaException as exception:
+                    told, problem = [], exception.args[0]
+                if problem is None:
+                    return {place.partition: place.offset for place in told}
+                if problem.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return dict.fromkeys(range(count), -1)
+                if problem.code() not in PASSING or time.monotonic() > until:
+                    raise unavailable(problem)
+                time.sleep(RETRY_S)
+        finally:
+            asking.close()
 
     def _answers(self, ask: Any) -> dict[Any, Any]:
         """Ask until the brokers are ready to answer."""
