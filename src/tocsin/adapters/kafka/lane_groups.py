@@ -7,7 +7,7 @@ and nobody may take what is in the lane for new.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -100,38 +100,26 @@ class LaneGroups:
         # Not the admin client's list_consumer_group_offsets: where a broker is not the group's coordinator, as one that
         # has just started says of every group, it kills the process.
         asking = Consumer({**self._base, "group.id": group, "enable.auto.commit": False})
-        until = time.monotonic() + PATIENCE_S
+
+        def committed() -> dict[int, int]:
+            told = asking.committed([TopicPartition(topic, p) for p in range(count)], timeout=ANSWER_S)
+            problem = next((place.error for place in told if place.error is not None), None)
+            if problem is not None:
+                raise KafkaException(problem)
+            return {place.partition: place.offset for place in told}
+
         try:
-            while True:
-                try:
-                    told = asking.committed([TopicPartition(topic, p) for p in range(count)], timeout=ANSWER_S)
-                    problem = next((place.error for place in told if place.error is not None), None)
-                except KafkaException as exception:
-                    told, problem = [], exception.args[0]
-                if problem is None:
-                    return {place.partition: place.offset for place in told}
-                if problem.code() == KafkaError.GROUP_ID_NOT_FOUND:
-                    return dict.fromkeys(range(count), -1)
-                if problem.code() not in PASSING or time.monotonic() > until:
-                    raise unavailable(problem)
-                time.sleep(RETRY_S)
+            return _once_ready(committed)
+        except KafkaException as exception:
+            if exception.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return dict.fromkeys(range(count), -1)
+            raise unavailable(exception) from exception
         finally:
             asking.close()
 
-    def _answers(self, ask: Any) -> dict[Any, Any]:
-        """Ask until the brokers are ready to answer."""
-        until = time.monotonic() + PATIENCE_S
-        while True:
-            futures: dict[Any, Future[Any]] = ask()
-            try:
-                return {subject: future.result(ANSWER_S) for subject, future in futures.items()}
-            except KafkaException as exception:
-                if exception.args[0].code() not in PASSING or time.monotonic() > until:
-                    raise
-            except TimeoutError as exception:
-                if time.monotonic() > until:
-                    raise Unavailable("kafka", "no answer about the groups of lanes") from exception
-            time.sleep(RETRY_S)
+    def _answers(self, ask: Callable[[], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
+        """Ask the admin client until the brokers are ready to answer."""
+        return _once_ready(lambda: {subject: future.result(ANSWER_S) for subject, future in ask().items()})
 
     def offsets_retention_s(self) -> float | None:
         """Return how long the brokers keep the commits of a group without members; the shortest of all brokers.
@@ -160,3 +148,18 @@ class LaneGroups:
             return None
         entry = entries.get(OFFSETS_RETENTION)
         return None if entry is None or entry.value is None else int(entry.value)
+
+
+def _once_ready(ask: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """Ask until the brokers are ready to answer."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as exception:
+            if exception.args[0].code() not in PASSING or time.monotonic() > until:
+                raise
+        except TimeoutError as exception:
+            if time.monotonic() > until:
+                raise Unavailable("kafka", "no answer about the groups of lanes") from exception
+        time.sleep(RETRY_S)
