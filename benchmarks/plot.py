@@ -30,12 +30,7 @@ def write_cumulative(
         begin = log_from
         curves = {name: [math.log10(max(value, begin) / begin) for value in values] for name, values in curves.items()}
     x_max = max((max(values) for values in curves.values() if values), default=1.0) or 1.0
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
-        ' font-size="11" fill="#333">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-        f'<text x="{LEFT}" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
-    ]
+    parts = _beginning(title)
     for step in range(TICKS + 1):
         share = step / TICKS
         x, y = _x(share * x_max, x_max), _y(share)
@@ -71,12 +66,7 @@ def write_lines(
     def place(x: float, y: float) -> tuple[float, float]:
         return _x(math.log10(x / least), math.log10(most / least) or 1.0), _y(y / y_max)
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
-        ' font-size="11" fill="#333">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-        f'<text x="{LEFT}" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
-    ]
+    parts = _beginning(title)
     for step in range(TICKS + 1):
         y = y_max * step / TICKS
         _, at = place(least, y)
@@ -144,3 +134,13 @@ def _x(value: float, x_max: float) -> float:
 
 def _y(share: float) -> float:
     return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+
+def _beginning(title: str) -> list[str]:
+    """Return what every plot begins with."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
+        ' font-size="11" fill="#333">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="20" font-size="13" font-weight="bold">{escape(title)}</text>',
+    ]

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from tocsin.adapters.avro.writers import other_than_null
+
 Read = Callable[[bytes, int], tuple[Any, int]]
 """Takes bytes and where a value begins; returns the value and where it ends, which may be past the end of the bytes."""
 
@@ -44,7 +46,7 @@ def _reader(schema: Any, named: dict[str, Read], sparse: bool) -> Read:
             raise NotImplementedError(f"no values of the type {schema} are read here")
         return found
     if isinstance(schema, list):
-        return _optional(_reader(_other_than_null(schema), named, sparse))
+        return _optional(_reader(other_than_null(schema), named, sparse))
     kind = schema["type"]
     if kind == "record":
         return _record(schema, named, sparse)
@@ -53,12 +55,6 @@ def _reader(schema: Any, named: dict[str, Read], sparse: bool) -> Read:
     if kind == "map":
         return _map(_reader(schema["values"], named, sparse))
     return _reader(kind, named, sparse)
-
-
-def _other_than_null(union: list[Any]) -> Any:
-    if len(union) != 2 or union[0] != "null":
-        raise NotImplementedError(f"a union of {union} is none of null and one thing")
-    return union[1]
 
 
 def _record(schema: Any, named: dict[str, Read], sparse: bool) -> Read:
@@ -84,7 +80,7 @@ def _record(schema: Any, named: dict[str, Read], sparse: bool) -> Read:
     for field in schema["fields"]:
         inner = field["type"]
         optional = isinstance(inner, list)
-        what = _reader(_other_than_null(inner) if optional else inner, named, sparse)
+        what = _reader(other_than_null(inner) if optional else inner, named, sparse)
         fields.append((field["name"], optional, what))
     return read
 

@@ -46,7 +46,7 @@ def _writer(schema: Any, named: dict[str, Write]) -> Write:
             raise NotImplementedError(f"no values of the type {schema} are written here")
         return found
     if isinstance(schema, list):
-        return _optional(_writer(_other_than_null(schema), named))
+        return _optional(_writer(other_than_null(schema), named))
     kind = schema["type"]
     if kind == "record":
         return _record(schema, named)
@@ -57,7 +57,12 @@ def _writer(schema: Any, named: dict[str, Write]) -> Write:
     return _writer(kind, named)
 
 
-def _other_than_null(union: list[Any]) -> Any:
+def other_than_null(union: list[Any]) -> Any:
+    """Return what a union holds beside null.
+
+    Raises:
+        NotImplementedError: it is not of null and one thing, as every union here is.
+    """
     if len(union) != 2 or union[0] != "null":
         raise NotImplementedError(f"a union of {union} is none of null and one thing")
     return union[1]
@@ -88,7 +93,7 @@ def _record(schema: Any, named: dict[str, Write]) -> Write:
     for field in schema["fields"]:
         inner = field["type"]
         optional = isinstance(inner, list)
-        what = _writer(_other_than_null(inner) if optional else inner, named)
+        what = _writer(other_than_null(inner) if optional else inner, named)
         fields.append((field["name"], field.get("default"), optional, what))
     return write
 
