@@ -221,7 +221,12 @@ class ExecutionEvent:
 
 def dispatch_key(tenant_id: str, execution_id: str, attempt: int, token: int) -> str:
     """Return the key of a dispatch's record: enough to say what a record is without decoding its value."""
-    return f"{tenant_id}|{execution_id}{dispatch_key_end(attempt, token)}"
+    return dispatch_key_begin(tenant_id, execution_id) + dispatch_key_end(attempt, token)
+
+
+def dispatch_key_begin(tenant_id: str, execution_id: str) -> str:
+    """Return how the keys of all dispatches of an execution begin."""
+    return f"{tenant_id}|{execution_id}"
 
 
 def dispatch_key_end(attempt: int, token: int) -> str:

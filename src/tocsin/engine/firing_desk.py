@@ -76,7 +76,7 @@ class FiringDesk:
 
     def get_ready(self, now: Micros) -> None:
         """Do what can be done for the next burst before it is due."""
-        self._wheel.make_ready(now + READY_AHEAD)
+        self._plain.get_ready(self._wheel.make_ready(now + READY_AHEAD))
 
     def admit(self, entries: Iterable[Entry]) -> None:
         """Put entries into the wheel, but for what is decided already: the store keeps fired rows for a while."""
@@ -113,10 +113,11 @@ class FiringDesk:
             if not due:
                 break
             self._filed_first = None
+            readied = self._plain.look_at(due)
             done = 0
             while done < len(due):
                 begun = done
-                done, size, following = self._plain.fire(step, due, done, stamp, room, self._faults)
+                done, size, following = self._plain.fire(step, readied, done, stamp, room, self._faults)
                 room -= size
                 self._file_following(step, following, upto)
                 if done == begun:

@@ -7,7 +7,7 @@ held (see ``held``) until the step that decides the last of the commands, and th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tocsin.domain.entries import Entry
@@ -52,7 +52,7 @@ class Parking:
     def __len__(self) -> int:
         return len(self._state.parked)
 
-    def jobs(self) -> Container[str]:
+    def jobs(self) -> Collection[str]:
         """Return the jobs of which commands are parked."""
         return self._by_job.keys()
 

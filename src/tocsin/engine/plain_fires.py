@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from tocsin.domain.entries import Entry, EntryKey
 from tocsin.domain.executions import dispatch_key_end
@@ -21,14 +20,13 @@ from tocsin.engine.actives import Actives
 from tocsin.engine.dispatch_desk import DispatchDesk, Route
 from tocsin.engine.effects import Step
 from tocsin.engine.parking import Parking
+from tocsin.engine.readied import Readied, ReadyEntries
 from tocsin.engine.set_asides import SetAsides
 from tocsin.engine.shard_state import ShardState
 from tocsin.engine.successors import Successors
 from tocsin.ports.codec import ExecutionCodec
 from tocsin.ports.shard_log import NewRecord
 
-DOTS: Final = 2
-"""In the id of an execution that its job's schedule asked for: before the first version of its job, and behind it."""
 GOES_ON: Final = Active(b"", 0)[2:]
 LAST: Final = Active(b"", 0, last=True)[2:]
 """What is known of an execution as it is dispatched, but for its record and when that was: of what recurs, and of what
@@ -76,11 +74,20 @@ class PlainFires:
         self._set_asides = set_asides
         self._successors = successors
         self._codec = codec
+        self._ready = ReadyEntries(codec.unsent_lead(), fewest)
+
+    def get_ready(self, entries: Sequence[Entry]) -> None:
+        """Do what can be done for the next second's entries before they are due; see ``ReadyEntries``."""
+        self._ready.get_ready(entries)
+
+    def look_at(self, due: list[Entry]) -> Sequence[Readied | None]:
+        """Return what there is to know of due entries beforehand, for ``fire``: nothing where they are too few."""
+        return self._ready.of(due) if len(due) >= self._fewest else ()
 
     def fire(
         self,
         step: Step,
-        due: Sequence[Entry],
+        readied: Sequence[Readied | None],
         begin: int,
         stamp: bytes,
         room: int,
@@ -90,18 +97,17 @@ class PlainFires:
 
         Args:
             step: it goes into this.
-            due: in firing order.
+            readied: what ``look_at`` gave for what is due, in firing order.
             begin: where in it to begin.
             stamp: of this step's first attempts.
             room: it ends once about so many bytes are dispatched.
             faults: damaged rows.
         """
-        if len(due) - begin < self._fewest or self._set_asides.knows_any:
+        if len(readied) - begin < self._fewest or self._set_asides.knows_any:
             return Fired(begin, 0, [])
         # Should it fail, nobody knows on which: then the shard goes on in smaller portions, in the end one by one.
         step.at_hand = None
-        unsent = self._codec.unsent_lead()
-        lead, rest = self._codec.restamp(unsent, stamp), len(unsent)
+        lead = self._codec.restamp(self._codec.unsent_lead(), stamp)
         key_end = dispatch_key_end(1, step.number)
         voids, parked, running = self._state.voids, self._parking.jobs(), self._actives.jobs()
         records: list[NewRecord] = []
@@ -115,50 +121,49 @@ class PlainFires:
         following: dict[tuple[str, Micros], Micros | None] = {}
         """When what follows is due, by plan and nominal time: the same for all jobs that share them."""
         followed: list[tuple[Entry, Micros]] = []
+        lateness: list[Micros] = []
         size, now, made = 0, step.now, tuple.__new__
         # What is looked at does not change in here, but for what begins; and that is looked at as well.
-        for entry in islice(due, begin, None):
-            run_at, job_id, scheduled_for, _, execution_id, tenant_id, lane, execution, plan = entry
-            job = execution_id.rpartition(".")[0]
+        for one in islice(readied, begin, None):
+            if one is None:
+                break
+            entry, job, job_id, execution_id, where, spread, key, rest, plan = one
             if (
                 size >= room
                 or job in running
                 or job in begun
-                or job_id in voids
-                or job_id in parked
-                or "~" in job_id
-                or execution_id.count(".") != DOTS
-                or not execution.startswith(unsent)
+                or (voids and job_id in voids)
+                or (parked and job_id in parked)
                 or (faults and entry.key in faults)
             ):
                 break
-            route = routes.get((lane, tenant_id))
+            route = routes.get(where)
             if route is None:
-                route = self._dispatches.route(lane, tenant_id)
+                route = self._dispatches.route(*where)
                 if route is None:
                     break
-                routes[lane, tenant_id] = route
+                routes[where] = route
+            topic, partitions = route
+            value = lead + rest
+            # As ``NewRecord`` and ``Active`` make them, for three fifths of what that costs.
+            record = (topic, partitions[spread % len(partitions)], key + key_end, value, None)
             if plan:
-                key = plan, scheduled_for
-                if key not in following:
-                    following[key] = self._successors.plain_next(plan, scheduled_for, now)
-                at = following[key]
+                run_at, scheduled_for = entry.run_at, entry.scheduled_for
+                planned = plan, scheduled_for
+                if planned not in following:
+                    following[planned] = self._successors.plain_next(plan, scheduled_for, now)
+                at = following[planned]
                 if at is None or run_at != scheduled_for:
                     break
                 followed.append((entry, at))
-            topic, partitions = route
-            value = lead + execution[rest:]
-            partition = partitions[crc32(job_id.encode()) % len(partitions)]
-            # As ``NewRecord`` and ``Active`` make them, for three fifths of what that costs.
-            record = made(NewRecord, (topic, partition, f"{tenant_id}|{execution_id}{key_end}", value, None))
-            records.append(record)
-            if plan:
                 values.append(value)
-                actives.append(made(Active, (value, now, *GOES_ON)))
+                actives.append(made(Active, (value, now) + GOES_ON))  # noqa: RUF005 - a list is made for a star
             else:
                 last_values.append(value)
-                actives.append(made(Active, (value, now, *LAST)))
+                actives.append(made(Active, (value, now) + LAST))  # noqa: RUF005
+            records.append(made(NewRecord, record))
             begun[job] = execution_id
+            lateness.append(now - entry[0])
             size += len(value)
         if not actives:
             return Fired(begin, 0, [])
@@ -167,6 +172,6 @@ class PlainFires:
         step.records += records
         step.dispatched += values
         step.dispatched_last += last_values
-        step.tally.lateness += [now - entry.run_at for entry in islice(due, begin, end)]
+        step.tally.lateness += lateness
         step.turn = True
         return Fired(end, size, followed)

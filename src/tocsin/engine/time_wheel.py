@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Final
@@ -103,10 +103,15 @@ class TimeWheel:
             end += 1
         return end
 
-    def make_ready(self, upto: Micros) -> None:
-        """Sort the first second, if it begins at or before an instant: done between bursts, it delays none."""
+    def make_ready(self, upto: Micros) -> Sequence[Entry]:
+        """Sort the first second, if it begins at or before an instant: done between bursts, it delays none.
+
+        Returns:
+            What is in it, in firing order and only until the wheel is touched again; nothing where it begins later.
+        """
         if self._seconds and self._seconds[0] * SECOND <= upto:
-            self._sort(self._seconds[0])
+            return self._sort(self._seconds[0])
+        return ()
 
     def _sort(self, second: int) -> list[Entry]:
         slot = self._slots[second]

@@ -97,8 +97,12 @@ def fired(seed: int, plain_fires_min: int) -> tuple[ShardEngine, list[Step]]:
     lanes = Lanes({"default": 8, "message": 4, "gone": 4}, 3, {"gone"})
     engine = ShardEngine(state_for(chance, rows), "owner", CODEC, lanes, limits, 1)
     minutes = engine.step(DUE - 50 * SECOND, Arrivals()).bucket_reads
-    pages = [BucketPage(0, minute, rows if minute == minute_of(DUE) else [], True) for minute in minutes]
+    late = rows[: chance.choice([0, 0, 2, len(rows)])]
+    """What comes after the others were readied."""
+    pages = [BucketPage(0, minute, rows[len(late) :] if minute == minute_of(DUE) else [], True) for minute in minutes]
     engine.step(DUE - 40 * SECOND, Arrivals(completions=pages))
+    engine.step(DUE - SECOND, Arrivals())
+    engine.step(DUE - SECOND + 1, Arrivals(completions=[BucketPage(0, minute_of(DUE), late, True)]))
     times = [DUE, DUE, DUE + 700_000, *[DUE + SECOND + 3_000] * 150, *[DUE + 5 * SECOND] * 20]
     return engine, [engine.step(at, Arrivals()) for at in times]
 
