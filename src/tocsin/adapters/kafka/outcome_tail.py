@@ -19,6 +19,8 @@ POLL_S: Final = 0.1
 BATCH_MAX: Final = 1_000
 BATCHES_AHEAD_MAX: Final = 4
 """Batches handed to the event loop and not taken in yet: what bounds memory while a long log is read at the start."""
+PREFETCH_KIB: Final = 4_096
+"""Read ahead by the client, which would take 64 MiB: an hour's outcomes come at once when a gateway starts."""
 ASK_AGAIN_S: Final = 1.0
 
 
@@ -73,6 +75,7 @@ class OutcomeTail:
                 "enable.partition.eof": True,
                 # A request waits for what is read here.
                 "fetch.wait.max.ms": 50,
+                "queued.max.messages.kbytes": PREFETCH_KIB,
             }
         )
         try:
