@@ -23,7 +23,7 @@ from tocsin.adapters.kafka.takeover import KafkaTakeover
 from tocsin.bootstrap import faults
 from tocsin.bootstrap.beats import beating
 from tocsin.bootstrap.cluster import check_cluster, check_retention, names_of
-from tocsin.bootstrap.garbage import collect_rarely
+from tocsin.bootstrap.garbage import TRIGGER_YOUNG_MAX, collect_rarely, look_when_idle
 from tocsin.bootstrap.pools import PoolThread, pool_roll
 from tocsin.bootstrap.process import Process
 from tocsin.bootstrap.stores import store_address, store_bounds
@@ -85,7 +85,7 @@ def run_trigger(settings: Settings) -> int:
     process.local_now = clock.local
     process.meter.shards(settings.cluster.shards)
     process.stop_on_signals()
-    collect_rarely()
+    collect_rarely(TRIGGER_YOUNG_MAX)
     try:
         _serve(process, clock, settings)
     except TocsinError as error:
@@ -158,6 +158,8 @@ def _turn_until_stopped(
             return refusal
         loop.trim()
         turned()
+        if loop.is_idle:
+            look_when_idle()
         if not ready and shard_log.is_member:
             ready = True
             process.ready(shards=sorted(loop.engines))

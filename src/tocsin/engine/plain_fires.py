@@ -127,7 +127,7 @@ class PlainFires:
         for one in islice(readied, begin, None):
             if one is None:
                 break
-            entry, job, job_id, execution_id, where, spread, key, rest, plan = one
+            entry, job, job_id, execution_id, where, spread, key, rest, plan, run_at = one
             if (
                 size >= room
                 or job in running
@@ -148,7 +148,7 @@ class PlainFires:
             # As ``NewRecord`` and ``Active`` make them, for three fifths of what that costs.
             record = (topic, partitions[spread % len(partitions)], key + key_end, value, None)
             if plan:
-                run_at, scheduled_for = entry.run_at, entry.scheduled_for
+                scheduled_for = entry.scheduled_for
                 planned = plan, scheduled_for
                 if planned not in following:
                     following[planned] = self._successors.plain_next(plan, scheduled_for, now)
@@ -163,7 +163,7 @@ class PlainFires:
                 actives.append(made(Active, (value, now) + LAST))  # noqa: RUF005
             records.append(made(NewRecord, record))
             begun[job] = execution_id
-            lateness.append(now - entry[0])
+            lateness.append(now - run_at)
             size += len(value)
         if not actives:
             return Fired(begin, 0, [])

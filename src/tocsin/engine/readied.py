@@ -13,7 +13,7 @@ from zlib import crc32
 
 from tocsin.domain.entries import Entry
 from tocsin.domain.executions import dispatch_key_begin
-from tocsin.domain.instants import SECOND
+from tocsin.domain.instants import SECOND, Micros
 
 DOTS: Final = 2
 """In the id of an execution that its job's schedule asked for: before the first version of its job, and behind it."""
@@ -31,6 +31,7 @@ class Readied(NamedTuple):
         spread: decides among their partitions.
         key_begin: what the key of its record begins with.
         rest: its execution, without what firing stamps.
+        run_at: when it is due.
     """
 
     entry: Entry
@@ -42,6 +43,7 @@ class Readied(NamedTuple):
     key_begin: str
     rest: bytes
     plan: str
+    run_at: Micros
 
 
 class ReadyEntries:
@@ -84,16 +86,22 @@ class ReadyEntries:
         unsent, length, made = self._unsent, len(self._unsent), tuple.__new__
         places: dict[tuple[str, str], tuple[str, str]] = {}
         readied: list[Readied | None] = []
+        times: dict[Micros, Micros] = {}
         for entry in entries:
             try:
-                _, job_id, _, _, execution_id, tenant_id, lane, execution, plan = entry
+                run_at, job_id, _, _, execution_id, tenant_id, lane, execution, plan = entry
                 if "~" in job_id or execution_id.count(".") != DOTS or not execution.startswith(unsent):
                     readied.append(None)
                     continue
                 where = lane, tenant_id
+                job, dot, nominal = execution_id.rpartition(".")
+                # Made anew: what is fired together then lies together, and rows were read or created in any order.
+                execution_id = job + dot + nominal
+                # A text keeps its hash once it was asked for; firing puts both into dicts.
+                hash(job), hash(execution_id)
                 one = (
                     entry,
-                    execution_id.rpartition(".")[0],
+                    job,
                     job_id,
                     execution_id,
                     places.setdefault(where, where),
@@ -101,6 +109,7 @@ class ReadyEntries:
                     dispatch_key_begin(tenant_id, execution_id),
                     execution[length:],
                     plan,
+                    times.setdefault(run_at, run_at),
                 )
                 readied.append(made(Readied, one))
             except (AttributeError, TypeError, ValueError):

@@ -120,6 +120,11 @@ class TriggerLoop:
         """The shards that are owned and restored."""
         return self._engines
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is at hand, nor due before the next turn begins, unless something arrives."""
+        return self._wait_s >= self._limits.wait_max_s
+
     def join(self) -> None:
         """Join the group; shards come with later turns."""
         self._start_over()
