@@ -12,8 +12,8 @@ SKEW_MS: Final = 5_000
 """How far the clock of whoever makes ids may be from the owner's."""
 REMEMBERED_AHEAD_MS: Final = 3_600_000
 FRESH_IDS_MAX: Final = 10_000
-"""Of one shard: 2.4 MB, and a process may own hundreds. An id made before the oldest of them costs a read of its job's row:
-at a hundred creates a second on a shard, one that came more than a hundred seconds after it was made."""
+"""Of one shard: 2.4 MB, and a process may own hundreds. An id made before the oldest of them costs a read of its job's
+row: at a hundred creates a second on a shard, one that came more than a hundred seconds after it was made."""
 
 
 class FreshIds:
