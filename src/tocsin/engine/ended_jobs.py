@@ -1,8 +1,9 @@
 """Ends many jobs by one command: those that are at their end, and those that were finished long enough ago.
 
 What ends in a turn travels together, in one command of the owner to itself, and is decided behind everything that
-somebody waits for: job by job, as their rows come, a bounded share in each step. The item that holds them needs no
-progress of its own: a job that was decided has another version, and is left alone by whoever begins anew.
+somebody waits for: job by job, as their rows come, a bounded share in each step, and behind a flood of reports. The
+item that holds them needs no progress of its own: a job that was decided has another version, and is left alone by
+whoever begins anew.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ NEXT: Final = "ended jobs: the end of an item"
 AT_HAND_MAX: Final = 128
 """So many jobs are looked at in a step, and so many rows of them are read at once. Nobody waits for them, and what is
 due must not be late for them."""
+FLOOD: Final = 16
+"""Where so many executions of a shard end in a step, more are on their way, and somebody waits for their events."""
+FLOOD_MAX: Final[Micros] = 10 * SECOND
+"""So long ends of jobs give way to a flood; then they have their share in each step, however long it lasts."""
+GIVES_WAY: Final[Micros] = SECOND // 4
+"""A flood is over where none was seen for so long."""
 LOOK_AGAIN: Final[Micros] = SECOND
 """How long an item rests while the store has very much to write, or while commands of its jobs are parked."""
 
@@ -63,6 +70,9 @@ class EndedJobs:
         self._unwritten_max = unwritten_max
         self._left: dict[str, _Left] = {}
         """By item, the oldest first; read from the item where nothing is known of it."""
+        self._flood_since: Micros = 0
+        self._flood_at: Micros = 0
+        """When a flood began, and when it was seen last."""
         self._parking: HasJobs | None = None
         work.register(KIND, self)
 
@@ -88,6 +98,9 @@ class EndedJobs:
         if self._outbox.bytes >= self._unwritten_max:
             room.take()
             return Progress(item, step.now + LOOK_AGAIN)
+        if self._gives_way(step.now):
+            room.take()
+            return Progress(item, step.now + GIVES_WAY)
         left = self._left.get(item.id) or self._left.setdefault(item.id, _read(item))
         if self._oldest() != item.id:
             room.take()
@@ -117,6 +130,17 @@ class EndedJobs:
             return Progress(item)
         room.take()
         return Progress(item, step.now + LOOK_AGAIN) if parked else Progress(item, waits_for=ROWS)
+
+    def note_ended(self, step: Step) -> None:
+        """Note that much ends, if so: to be called in each step, before work goes on."""
+        if len(step.ended) >= FLOOD:
+            if step.now - self._flood_at > GIVES_WAY:
+                self._flood_since = step.now
+            self._flood_at = step.now
+
+    def _gives_way(self, now: Micros) -> bool:
+        """Tell whether ends of jobs wait for a flood to be over."""
+        return now - self._flood_at <= GIVES_WAY and now - self._flood_since < FLOOD_MAX
 
     def _oldest(self) -> str:
         """Return the item that goes on: one at a time, so that what is read and decided at once has a bound."""

@@ -117,7 +117,9 @@ class ShardEngine:
         changes = (self._rebuild, pauses, ends, self._zone_change)
         job_commands = JobCommands(state, self._filing, self._dispatches, self._overlaps, self._sweeps, *changes, codec)
         rows = JobRows(codec, round(limits.parking.after_s * SECOND))
-        ended = EndedJobs(self._work, ends, rows, self._outbox, self._dispatches, limits.unwritten_bytes_max)
+        self._ended = ended = EndedJobs(
+            self._work, ends, rows, self._outbox, self._dispatches, limits.unwritten_bytes_max
+        )
         self.commands = CommandDesk(
             state,
             self._outbox,
@@ -336,6 +338,7 @@ class ShardEngine:
         if self._work.awaits:
             self._wake_behind(step.ended)
             self._rebuild.acknowledged()
+        self._ended.note_ended(step)
         before, ended = len(step.inserts), len(step.ended)
         self._work.go_on(step, Room(self._limits.work_portions_max, self._limits.work_bytes_max))
         self._wake_behind(step.ended[ended:])

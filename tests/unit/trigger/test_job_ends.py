@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import islice
 
 import pytest
 
@@ -14,7 +15,7 @@ from tocsin.domain.instants import SECOND, format_rfc3339
 from tocsin.domain.jobs import Job
 from tocsin.domain.shard_records import WorkItem
 from tocsin.domain.timers import is_timer, note_of
-from tocsin.engine.ended_jobs import AT_HAND_MAX, KIND
+from tocsin.engine.ended_jobs import AT_HAND_MAX, FLOOD, KIND
 from tocsin.engine.engine_limits import EngineLimits
 from tocsin.ports.shard_log import COMMANDS, JOBS
 
@@ -226,6 +227,35 @@ def test_jobs_end_once_their_rows_can_be_read_and_hold_nobody_up(world: World, c
         world.run(5)
     world.store.held = False
     world.run(20, step_s=1)
+    assert {_state(world, job) for job in jobs} == {"FINISHED"}
+    assert not work_of(world.engines[0])
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_ends_give_way_to_a_flood_of_reports_but_not_for_ever(world: World, crash: bool) -> None:
+    jobs = [world.create(in_s=10) for _ in range(20 + 80 * FLOOD)]
+    world.run(11, step_s=1)
+    waiting = iter(world.executions())
+
+    def flood(steps: int) -> None:
+        for _ in range(steps):
+            for execution in islice(waiting, FLOOD):
+                world.report(execution)
+            world.run(0.25)
+
+    for execution in islice(waiting, 20):
+        world.report(execution)
+    flood(20)
+    assert {_state(world, job) for job in jobs} == {"ACTIVE"}
+    if crash:
+        world.start()
+        flood(20)
+    else:
+        flood(30)
+        ended = [_state(world, job) for job in jobs].count("FINISHED")
+        assert ended > 20, "the flood has lasted for too long"
+    flood(80)
+    world.run(20)
     assert {_state(world, job) for job in jobs} == {"FINISHED"}
     assert not work_of(world.engines[0])
 
