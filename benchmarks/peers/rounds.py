@@ -28,6 +28,8 @@ DRAIN_PER_S: Final = 100.0
 LOOK_S: Final = 0.02
 TAIL_LOOK_S: Final = 0.02
 """How exactly the time of the last end is known."""
+AFTER_S: Final = 10.0
+"""What is put off until the last end costs as well: so long is watched what else is done."""
 SETTLE_S: Final = 60.0
 """After a kill all may take so long to go on; then is counted."""
 
@@ -78,6 +80,10 @@ def burst(contestant: Contestant, n: int, warm: int) -> tuple[dict[str, Any], li
             **stage.further(n, due_ms),
             **cpu_figures(before, after, completed),
         }
+        time.sleep(AFTER_S)
+        afterwards = {root: tree_cpu_s(pid) for root, pid in stage.processes().items()}
+        later = sum(cpu_figures(after, afterwards, completed).values())
+        figures["cpu_us_in_ten_seconds_after"] = round(later, 1)
         return figures, lateness_ms(starts, due_ms)
 
 
