@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.peers.goals import OURS, OURS_TOO, goals_of
+from benchmarks.peers.goals import BESIDE, OURS, OURS_TOO, goals_of
 from benchmarks.plot import write_bars, write_cumulative
 from benchmarks.results_file import Goal, commit, machine, write_result
 
-BESIDE: Final = ("fired_per_s", "completed_per_s")
-"""What a peer's entry carries of the tocsin of its run."""
 CURVE_POINTS: Final = 200
 
 

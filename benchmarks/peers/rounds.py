@@ -82,8 +82,8 @@ def burst(contestant: Contestant, n: int, warm: int) -> tuple[dict[str, Any], li
         }
         time.sleep(AFTER_S)
         afterwards = {root: tree_cpu_s(pid) for root, pid in stage.processes().items()}
-        for name, used_us in cpu_figures(after, afterwards, completed).items():
-            figures[f"{name}_in_ten_seconds_after"] = used_us
+        for what, used_us in cpu_figures(after, afterwards, completed).items():
+            figures[f"{what}_in_ten_seconds_after"] = used_us
         return figures, lateness_ms(starts, due_ms)
 
 
