@@ -58,7 +58,7 @@ def burst(contestant: Contestant, n: int, warm: int) -> tuple[dict[str, Any], li
     """Let one burst be worked to its end; return its figures, and how late each start was, ms."""
     with tempfile.TemporaryDirectory(prefix="peers-") as name, contestant.stage(Path(name)) as stage:
         due_ms, inserted_per_s = _prepare(contestant, stage, n, warm)
-        before = {root: tree_cpu_s(pid) for root, pid in stage.processes().items()}
+        before = _cpu_s(stage)
         until_s = due_ms / 1000 + DRAIN_S + n / DRAIN_PER_S
         _wait(lambda: started(stage.starts) >= warm + n, until_s, LOOK_S)
         left = n
@@ -70,7 +70,7 @@ def burst(contestant: Contestant, n: int, warm: int) -> tuple[dict[str, Any], li
 
         _wait(all_ended, until_s, TAIL_LOOK_S)
         ended_at_s = time.time()
-        after = {root: tree_cpu_s(pid) for root, pid in stage.processes().items()}
+        after = _cpu_s(stage)
         ended = stage.ended_numbers(n)
         completed = n - max(0, left) if ended is None else len(ended)
         starts = [start for start in read_starts(stage.starts) if start.number >= 0]
@@ -81,7 +81,7 @@ def burst(contestant: Contestant, n: int, warm: int) -> tuple[dict[str, Any], li
             **cpu_figures(before, after, completed),
         }
         time.sleep(AFTER_S)
-        afterwards = {root: tree_cpu_s(pid) for root, pid in stage.processes().items()}
+        afterwards = _cpu_s(stage)
         for what, used_us in cpu_figures(after, afterwards, completed).items():
             figures[f"{what}_in_ten_seconds_after"] = used_us
         return figures, lateness_ms(starts, due_ms)
@@ -139,6 +139,11 @@ def _prepare(contestant: Contestant, stage: Stage, n: int, warm: int) -> tuple[i
         raise PeerFailed(f"{contestant.name} was not ready in time: {started(stage.starts)} of {warm} warmed up")
     _wait(lambda: False, due_s - CALM_S, LOOK_S)
     return due_s * 1000, n / took_s
+
+
+def _cpu_s(stage: Stage) -> dict[str, float]:
+    """Return the processor time that each of a contestant's processes has taken so far, with its children."""
+    return {root: tree_cpu_s(pid) for root, pid in stage.processes().items()}
 
 
 def _wait(holds: Callable[[], bool], until_s: float, look_s: float) -> None:
